@@ -1,0 +1,48 @@
+"""What an agent is told before it starts. Values only, sent as JSON.
+
+Engine words (which variable hides a GPU, which directory is a cgroup) are resolved by the engine
+before they come here.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+
+
+@dataclass(frozen=True)
+class AgentPlan:
+    job: str
+    role: str
+    index: int
+    run: int
+    attempt: int
+    record: str  # the job's record directory on this node
+    work: str  # working directory of the member; exists already
+    command: Union[str, List[str]]  # a string runs under `bash -c`; a list is argv
+    framework: str
+    processes: int = 1
+    ports: int = 0  # how many to reserve, `frameworks.ports_needed`
+    host: str = "127.0.0.1"  # under which other members reach this one
+    env: Mapping[str, str] = field(default_factory=dict)  # host's, user's and engine's, merged
+    secrets: str = ""  # path of a 0600 JSON file {name: value}; read when the member starts
+    grace: float = 30.0  # told to the member in $DROMON_GRACE
+    memory: Optional[int] = None  # bytes for the whole tree; watched by the agent
+    cgroups: Tuple[str, ...] = ()  # directories whose cgroup.procs the member joins
+    lease: Optional[float] = None  # stop after so long without the coordinator; None: never
+    buffer: int = 64 * 1024 * 1024  # captured output held in memory while the disk stalls
+    keep_fds: Tuple[int, ...] = ()  # inherited descriptors (GPU locks) the member must hold open
+
+    @property
+    def member(self) -> str:
+        return f"{self.role}-{self.index}"
+
+    def to_json(self) -> Dict[str, Any]:
+        return dict(
+            self.__dict__, env=dict(self.env), cgroups=list(self.cgroups),
+            keep_fds=list(self.keep_fds),
+        )  # fmt: skip
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> "AgentPlan":
+        return AgentPlan(
+            **{**data, "cgroups": tuple(data["cgroups"]), "keep_fds": tuple(data["keep_fds"])}
+        )

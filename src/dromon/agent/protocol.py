@@ -1,0 +1,32 @@
+"""What agent and coordinator say to each other, and how each proves that it knows the job's key.
+
+Frames of `frames`. The agent connects; either side may be restarted and the talk goes on.
+
+    coordinator  challenge  nonce
+    agent        hello      job member run nonce mac epoch    mac = HMAC(key, "agent" + nonces)
+    coordinator  welcome    mac epoch                         mac = HMAC(key, "coordinator" + nonces)
+    agent        ready      host ports            at the barrier
+    coordinator  world      world                 World.to_json(): the barrier is open, start
+    agent        started    pid
+    agent        beat       memory cpu gpu        every few seconds
+    coordinator  stop       grace reason          please end
+    agent        exited     exit                  Exit.to_json(); sent until acknowledged
+    coordinator  again      run attempt           start over in place: reserve, ready, …
+    coordinator  bye                              the exit is on record; the agent may leave
+
+After a reconnect the agent says hello and repeats its last state (ready, started or exited).
+"""
+
+import hmac
+from typing import Tuple
+
+VERSION = 1
+
+
+def proof(key: bytes, side: str, nonces: Tuple[str, str]) -> str:
+    """What only somebody with the key can say for these nonces (the coordinator's, the agent's)."""
+    return hmac.new(key, f"{side}:{nonces[0]}:{nonces[1]}".encode(), "sha256").hexdigest()
+
+
+def is_proof(mac: str, key: bytes, side: str, nonces: Tuple[str, str]) -> bool:
+    return hmac.compare_digest(mac, proof(key, side, nonces))

@@ -1,0 +1,64 @@
+"""Where the parts of a job's record lie. Paths only: nothing is opened here.
+
+The record is the same on every engine; only the store it lies in differs. What the client keeps
+is a cache of it.
+
+    jobs/<id>/
+      request.json           the submission, exactly as it was accepted (no secrets in it)
+      coordinator.json       {"address": …, "epoch": n}: where agents find their coordinator
+      key                    the per-job secret, 0600, gone when the job has ended
+      config.json            the user's `config:`
+      checkpoints/           $DROMON_CHECKPOINT_DIR, survives restarts and preemption
+      work/<attempt>/        the code snapshot, unpacked: the members' working directory
+      members/<member>/<run>/
+        claim                made with O_EXCL by the agent that may run this run: at most one does
+        log, log.index       captured output (see `logfile`)
+        exit.json            the exit record, written whole by rename
+        metrics.jsonl        one JSON object a line, from context().report
+        result, error        what a shipped function returned or raised
+        stop                 exists once the member was asked to stop
+"""
+
+import os
+
+
+class Record:
+    """The record of one job at `root`."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def path(self, *parts: str) -> str:
+        return os.path.join(self.root, *parts)
+
+    @property
+    def request(self) -> str:
+        return self.path("request.json")
+
+    @property
+    def coordinator(self) -> str:
+        return self.path("coordinator.json")
+
+    @property
+    def key(self) -> str:
+        return self.path("key")
+
+    @property
+    def config(self) -> str:
+        return self.path("config.json")
+
+    @property
+    def checkpoints(self) -> str:
+        return self.path("checkpoints")
+
+    def work(self, attempt: int) -> str:
+        return self.path("work", str(attempt))
+
+    def run(self, member: str, run: int) -> str:
+        return self.path("members", member, str(run))
+
+    def log(self, member: str, run: int) -> str:
+        return self.path("members", member, str(run), "log")
+
+    def exit(self, member: str, run: int) -> str:
+        return self.path("members", member, str(run), "exit.json")
