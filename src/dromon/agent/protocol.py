@@ -3,18 +3,21 @@
 Frames of `frames`. The agent connects; either side may be restarted and the talk goes on.
 
     coordinator  challenge  nonce
-    agent        hello      job member run nonce mac epoch    mac = HMAC(key, "agent" + nonces)
-    coordinator  welcome    mac epoch                         mac = HMAC(key, "coordinator" + nonces)
+    agent        hello      job member run nonce mac epoch   mac = HMAC(key, "agent" + nonces)
+    coordinator  welcome    mac epoch                   mac = HMAC(key, "coordinator" + nonces)
     agent        ready      host ports            at the barrier
     coordinator  world      world                 World.to_json(): the barrier is open, start
     agent        started    pid
     agent        beat       memory cpu gpu        every few seconds
+    coordinator  beat                             where there is a lease: it is renewed
     coordinator  stop       grace reason          please end
     agent        exited     exit                  Exit.to_json(); sent until acknowledged
     coordinator  again      run attempt           start over in place: reserve, ready, …
     coordinator  bye                              the exit is on record; the agent may leave
 
 After a reconnect the agent says hello and repeats its last state (ready, started or exited).
+`ready` may follow `hello` at once, without waiting for the welcome. Any word of the coordinator
+renews the agent's lease. `bye` before the exit means: end, then leave without a word.
 """
 
 import hmac

@@ -8,7 +8,9 @@ REQUIRED = "required"  # the job succeeds when all of these have
 FOLLOWS = "follows"  # gets `linger` seconds to end by itself after the required, then is stopped
 SERVES = "serves"  # never ends by itself: stopped as soon as nobody needs it
 
-EVENTS = ("member_failed", "member_evicted", "member_lost", "role_completed")  # + exit_code:N, pending:10m
+EVENTS = (  # and exit_code:N, pending:DURATION
+    "member_failed", "member_evicted", "member_lost", "role_completed",
+)  # fmt: skip
 ACTIONS = (
     "restart_job", "restart_role", "restart_member", "abort_job", "complete_job", "ignore",
 )  # fmt: skip

@@ -18,7 +18,7 @@ STOPPED = "stopped"
 
 JOB: Dict[str, FrozenSet[str]] = {
     PREPARING: frozenset({QUEUED, FAILED, STOPPED}),
-    QUEUED: frozenset({STARTING, FAILED, STOPPED}),
+    QUEUED: frozenset({STARTING, SUCCEEDED, FAILED, STOPPED}),  # succeeded: pending: complete_job
     STARTING: frozenset({RUNNING, RESTARTING, STOPPING, FAILED, STOPPED, QUEUED}),
     RUNNING: frozenset({RESTARTING, STOPPING, SUCCEEDED, FAILED}),
     RESTARTING: frozenset({STARTING, QUEUED, STOPPING, FAILED, STOPPED}),

@@ -1,0 +1,1 @@
+"""What a job runs, fixed by digest: code, environment, the light rooms, a shipped function."""

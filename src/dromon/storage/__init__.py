@@ -1,0 +1,1 @@
+"""Where artifacts live: here the content-addressed blobs of this machine."""

@@ -1,0 +1,68 @@
+# Everything a contributor or a new user types. `make` alone lists it.
+# Nothing is installed outside the checkout: the environment is .venv, the demo's state is .demo.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-frameworks test-faults bench check fmt docs lock clean
+
+# A Python of 3.11 or newer to build .venv from; empty means: look for one.
+PYTHON ?=
+BIN := .venv/bin
+# Words for pytest: make test ARGS="-k gang -x"
+ARGS ?=
+
+# Without bytecode every command pays for compiling what it imports, and that is what we measure.
+unexport PYTHONDONTWRITEBYTECODE
+unexport PYTHONPATH
+unexport PYTHONHOME
+unexport VIRTUAL_ENV
+unexport CONDA_PREFIX
+# Where there is no usable home directory, caches go into the checkout.
+ifneq ($(shell test -d "$${HOME:-}" -a -w "$${HOME:-}" && echo usable),usable)
+export HOME := $(CURDIR)/.tools/home
+$(shell mkdir -p "$(CURDIR)/.tools/home")
+endif
+
+help: ## list what can be made
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## the virtual environment in .venv; does nothing when it is up to date
+	@PYTHON="$(PYTHON)" scripts/setup
+
+demo: setup ## a real distributed training on this machine
+	@scripts/demo
+
+test: check ## every test this machine can run in a few minutes, after `check`
+	@$(BIN)/pytest -n 2 -m "not frameworks and not faults and not cluster" $(ARGS)
+
+test-frameworks: setup ## real runs of the big frameworks (downloads them)
+	@$(BIN)/pytest -m frameworks $(ARGS)
+
+test-faults: setup ## long fault injection
+	@$(BIN)/pytest -m faults $(ARGS)
+
+bench: setup ## measure against the bars; writes benchmarks/results.json
+	@$(BIN)/python -m benchmarks
+
+check: setup ## lint, types, room contracts, generated pages
+	@scripts/check
+
+fmt: setup ## format, and repair what the linter can
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+docs: setup ## write the generated reference pages anew
+	@$(BIN)/python scripts/reference.py
+
+lock: setup ## resolve the dependencies anew into requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --no-header \
+		--universal --python-version 3.11 --upgrade --quiet -o requirements.lock
+	@echo "requirements.lock written; \`make setup\` installs it"
+
+clean: ## remove everything made here (.venv, .demo, caches)
+	@if [ -x $(BIN)/dromon ] && [ -e .demo ]; then \
+		DROMON_HOME="$(CURDIR)/.demo" $(BIN)/dromon daemon stop >/dev/null 2>&1 || true; fi
+	@rm -rf .venv .tools .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache build dist
+	@find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,86 @@
+"""What a run's end means, in one record: cause, message, last lines. And the record on disk."""
+
+import json
+import os
+import re
+import signal
+from typing import Any, Dict, Optional, Sequence
+
+from dromon.agent.files import read_small, write_small
+from dromon.lifecycle import verdict
+from dromon.lifecycle.verdict import Exit
+
+_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$")
+_OUT_OF_MEMORY = re.compile(
+    r"\bMemoryError\b|\b(?:CUDA|HIP|XPU) out of memory\b|\bOutOfMemoryError\b"
+    r"|\bRESOURCE_EXHAUSTED\b|\bResourceExhaustedError\b|\bstd::bad_alloc\b"
+)
+
+
+def exception_line(lines: Sequence[str]) -> str:
+    """The last line of the last Python traceback in these lines, or nothing.
+
+    It is the first line after a traceback's frames that is not indented, whatever was printed
+    after it; the traceback's own heading may be too far up to be seen.
+    """
+    for number in range(len(lines) - 1, 0, -1):
+        above, line = lines[number - 1], lines[number].rstrip()
+        if above.startswith("  ") and _EXCEPTION.match(line) and _in_traceback(lines, number):
+            return line
+    return ""
+
+
+def _in_traceback(lines: Sequence[str], number: int) -> bool:
+    """Whether the indented lines above hold a frame."""
+    for above in reversed(lines[:number]):
+        if above.startswith("  File "):
+            return True
+        if not above.startswith("  "):
+            return False
+    return False
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def describe(
+    code: Optional[int],
+    number: Optional[int],
+    lines: Sequence[str],
+    *,
+    told_to_stop: bool = False,
+    oom_killed: bool = False,
+) -> "tuple[str, str]":
+    """Cause and message of a process that ended by itself or by our doing."""
+    if code == 0:
+        return verdict.SUCCESS, ""
+    how = f"killed by {signal_name(number)}" if number is not None else f"exited with code {code}"
+    if number == signal.SIGKILL and oom_killed:
+        return verdict.OUT_OF_MEMORY, "killed by the kernel: out of memory"
+    if told_to_stop:
+        return verdict.STOPPED, how
+    said = exception_line(lines) if number is None else ""
+    for line in [said] if said else reversed(lines[-20:]):
+        if _OUT_OF_MEMORY.search(line):
+            return verdict.OUT_OF_MEMORY, said or line.strip()
+    return verdict.USER_ERROR, said or how
+
+
+def write(path: str, exit: Exit, **facts: Any) -> None:
+    """Whole or not at all."""
+    data: Dict[str, Any] = {**exit.to_json(), **facts}
+    draft = f"{path}.{os.getpid()}"
+    write_small(draft, json.dumps(data).encode())
+    os.replace(draft, path)
+
+
+def read(path: str) -> Optional[Exit]:
+    """The exit record at `path`; None when there is none (or it is not one)."""
+    try:
+        return Exit.from_json(json.loads(read_small(path)))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,197 @@
+"""The agent's life: claim, connect, wait at the barrier, run, tell, leave. Or begin again.
+
+One process, one thread (capture starts a second), forked by `launcher` or started by itself with
+`python light.pyz agent PLAN.json`. It outlives whoever started it.
+"""
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import Dict, Optional, Sequence
+
+from dromon.agent import process
+from dromon.agent.frames import Message
+from dromon.agent.link import Link
+from dromon.agent.loop import Loop
+from dromon.agent.plan import AgentPlan
+from dromon.agent.record import Record
+from dromon.agent.run import EXITED, Run, complain
+from dromon.frameworks.world import World
+from dromon.lifecycle import verdict
+
+ABSENCE = 600.0  # how long a coordinator may be away after the member's end
+FAREWELL = 1.0  # how long it may take to acknowledge when this machine goes down
+
+
+class Agent:
+    def __init__(self, plan: AgentPlan) -> None:
+        self._plan = plan
+        self._loop = Loop()
+        self._loop.on_signals((signal.SIGCHLD, signal.SIGTERM), self._on_signal)
+        self._run = Run(plan, self._loop, self._say)
+        record = Record(plan.record)
+        self._link = Link(self._loop, record, self._identity, lambda: self._run.state, self._hear)
+        self._dismissed = False  # told `bye`: nothing keeps us once the run has ended
+        self._going_down = False
+        self._leaving = False
+
+    @property
+    def run(self) -> Run:
+        return self._run
+
+    def live(self) -> None:
+        if not self._run.prepare():
+            return  # another agent has this run
+        self._link.open()
+        if self._plan.lease is not None:
+            self._loop.after("lease", self._plan.lease, self._check_lease)
+        while not self._leaving:
+            self._loop.turn()
+
+    def close(self) -> bool:
+        """Whether all is as it was before: then this process may live another agent's life."""
+        self._link.close()
+        self._loop.close()
+        return self._dismissed and self._run.is_settled and not self._going_down
+
+    # ---- what happens ---------------------------------------------------------------------------
+
+    def _on_signal(self, number: int) -> None:
+        if number == signal.SIGCHLD:
+            self._run.children_changed()
+        elif number == signal.SIGTERM:
+            self._going_down = True
+            if self._run.phase == EXITED:
+                self._leaving = True
+            self._run.stop(self._plan.grace, verdict.EVICTED)
+        else:
+            self._run.woken()
+
+    def _hear(self, message: Message) -> None:
+        op = message.get("op")
+        if op == "world":
+            self._run.start(World.from_json(message["world"]))
+        elif op == "stop":
+            self._run.stop(float(message["grace"]))
+        elif op == "again" and self._run.phase == EXITED:
+            self._again(int(message["run"]), int(message["attempt"]))
+        elif op == "bye":
+            self._dismissed = True
+            self._leaving = self._run.phase == EXITED
+
+    def _say(self, message: Message) -> None:
+        """The run's words, on their way to the coordinator; the last one changes our life."""
+        self._link.send(message)
+        if message["op"] == "exited":
+            if self._dismissed:
+                self._leaving = True
+            elif self._going_down:
+                self._loop.after("leave", FAREWELL, self._leave)
+            else:
+                self._loop.after("leave", ABSENCE, self._leave_if_alone)
+
+    def _again(self, run: int, attempt: int) -> None:
+        """The same place, the next run: everything anew but this process and its line."""
+        work = Record(self._plan.record).work(attempt)
+        self._loop.cancel("leave")
+        self._plan = dataclasses.replace(
+            self._plan,
+            run=run,
+            attempt=attempt,
+            work=work if os.path.isdir(work) else self._plan.work,
+        )
+        self._run = Run(self._plan, self._loop, self._say)
+        if not self._run.prepare():
+            self._leaving = True
+        elif self._run.phase != EXITED:
+            self._link.send(self._run.state)
+
+    def _identity(self) -> Dict[str, object]:
+        return {"job": self._plan.job, "member": self._plan.member, "run": self._plan.run}
+
+    # ---- time -----------------------------------------------------------------------------------
+
+    def _leave(self) -> None:
+        self._leaving = True
+
+    def _leave_if_alone(self) -> None:
+        """The exit record on disk is enough when nobody comes for it."""
+        if self._link.is_up:
+            self._loop.after("leave", ABSENCE, self._leave_if_alone)
+        else:
+            self._leaving = True
+
+    def _check_lease(self) -> None:
+        lease = self._plan.lease or 0.0
+        left = self._link.heard + lease - time.monotonic()
+        if left > 0:
+            self._loop.after("lease", left, self._check_lease)
+        elif self._run.phase != EXITED:
+            self._run.stop(self._plan.grace, verdict.LOST)
+            self._loop.after("lease", lease, self._check_lease)
+
+
+def run_agent(plan: AgentPlan) -> bool:
+    """Live one agent's life in this process, which must have no other use. Never raises.
+
+    True when it ended as it should and left nothing behind: the process may be used again.
+    """
+    agent: Optional[Agent] = None
+    try:
+        try:
+            os.setsid()
+        except PermissionError:  # leads a group already: somebody's shell started us
+            pass
+        process.become_subreaper()
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        for fd in plan.keep_fds:
+            os.set_inheritable(fd, True)
+        agent = Agent(plan)
+        agent.live()
+        return agent.close()
+    except BaseException:
+        trace = traceback.format_exc()
+        if agent is not None:
+            agent.run.crash(trace)
+        else:
+            complain(Record(plan.record).run(plan.member, plan.run), trace)
+        return False
+
+
+def close_on_exec() -> None:
+    """No descriptor that came to us by chance goes on to a member."""
+    for entry in os.listdir("/proc/self/fd"):
+        fd = int(entry)
+        if fd > 2:
+            try:
+                os.set_inheritable(fd, False)
+            except OSError:  # the one that listed them
+                pass
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """`python light.pyz agent PLAN.json`"""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["agent"]:
+        words = words[1:]
+    if len(words) != 1:
+        print("usage: agent PLAN.json", file=sys.stderr)
+        return 64
+    try:
+        with open(words[0], encoding="utf-8") as file:
+            plan = AgentPlan.from_json(json.loads(file.read()))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"cannot read the plan {words[0]}: {error}", file=sys.stderr)
+        return 65
+    close_on_exec()
+    run_agent(plan)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,485 @@
+"""One run of the member: from the barrier to its exit record. A state machine over `Loop`.
+
+    ready -> running -> draining -> exited
+
+It is told `start` and `stop`, and hears of ended children; it tells `say` what the coordinator
+must know. Whether and when to start or stop is not decided here.
+"""
+
+import json
+import os
+import signal
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from dromon import frameworks
+from dromon.agent import claim, command, environment, exitrecord, memory, process
+from dromon.agent.capture import QUIET, Capture
+from dromon.agent.files import read_small, write_small
+from dromon.agent.frames import Message
+from dromon.agent.gpu import Gpus
+from dromon.agent.logfile import LogFile
+from dromon.agent.loop import READ, Loop
+from dromon.agent.plan import AgentPlan
+from dromon.agent.ports import Ports
+from dromon.agent.record import Record
+from dromon.frameworks.world import Member, World
+from dromon.lifecycle import verdict
+from dromon.lifecycle.verdict import Exit
+from dromon.units import format_size
+
+READY, RUNNING, DRAINING, EXITED = "ready", "running", "draining", "exited"
+
+BEAT = 5.0
+MEMORY_SAMPLE = 1.0
+LEFTOVER_GRACE = 1.0  # for what outlives the main process
+SIBLING_GRACE = 5.0  # for the other processes of a member when one has failed
+STRANGER_WAIT = 1.0  # for the end of a pipe that somebody outside the tree holds open
+DISK_PATIENCE = 30.0  # for a disk that makes no progress at the very end
+LAST_LINES = 20
+SEEN_LINES = 200  # searched for a traceback
+BUSY = 0.002  # a pipe is read at most every so often, unless there is much in it
+MUCH = 16 * 1024
+
+
+class Run:
+    def __init__(self, plan: AgentPlan, loop: Loop, say: Callable[[Message], None]) -> None:
+        self.plan = plan
+        self.record = Record(plan.record)
+        self.directory = self.record.run(plan.member, plan.run)
+        self.phase = READY
+        self.exit: Optional[Exit] = None
+        self._loop = loop
+        self._say = say
+        self._ports: Optional[Ports] = None
+        self._log = LogFile(self.record.log(plan.member, plan.run))
+        self._recorded = False
+        self._capture: Optional[Capture] = None
+        self._rank: Optional[int] = None
+        self._started = 0.0
+        self._pids: List[int] = []
+        self._alive: Dict[int, int] = {}  # pid -> process number
+        self._ended: Optional[process.Ended] = None  # the first that failed, else the last
+        self._read_at: Dict[int, float] = {}
+        self._stop_cause = ""
+        self._over = ""  # what was over which limit, when we killed for it
+        self._kill_at = float("inf")
+        self._killed = False
+        self._swept = False
+        self._peak = 0
+        self._backlog = 0
+        self._oom_kills: Optional[int] = None
+        self._machine_oom_kills: Optional[int] = None
+        self._gpus: Optional[Gpus] = None
+        self._gpu_wanted = False
+        self._gpu_peak, self._gpu_uses = 0.0, [0.0, 0.0]  # sum, count
+
+    @property
+    def state(self) -> Message:
+        """What a coordinator that has just met us must hear."""
+        if self.exit is not None:
+            return {"op": "exited", "exit": self.exit.to_json()}
+        if self.phase == READY:
+            ports = self._ports.numbers if self._ports else ()
+            return {"op": "ready", "host": self.plan.host, "ports": list(ports)}
+        return {"op": "started", "pid": self._pids[0] if self._pids else 0}
+
+    @property
+    def is_settled(self) -> bool:
+        """Recorded, and nothing of it is left in this process."""
+        return self._recorded and (self._capture is None or self._capture.done)
+
+    def prepare(self) -> bool:
+        """Claim the run and reserve its ports; False when another agent has it."""
+        try:
+            os.makedirs(self.directory, exist_ok=True)
+            if not claim.take(self.directory):
+                return False
+            self._ports = Ports(self.plan.ports)
+        except OSError as error:
+            self._finish(Exit(cause=verdict.INTERNAL, message=f"cannot prepare: {error}"))
+        return True
+
+    # ---- start ----------------------------------------------------------------------------------
+
+    def start(self, world: World) -> None:
+        if self.phase != READY:  # said again after a reconnect
+            return
+        plan = self.plan
+        member = next(m for m in world.members if (m.role, m.index) == (plan.role, plan.index))
+        self._rank = member.rank
+        self._gpu_wanted = member.gpus > 0
+        self._started = time.time()
+        try:
+            secrets = _read_secrets(plan.secrets)
+            self._write_files(_files(world, member))
+        except (OSError, ValueError) as error:
+            self._finish(self._failed_start(None, verdict.INTERNAL, f"cannot prepare: {error}"))
+            return
+        self._capture = Capture(self._log.append, plan.buffer, secrets.values(), self._loop.wake)
+        variables = environment.member_variables(plan, world, member)
+        if plan.cgroups:
+            self._oom_kills = memory.oom_kills(plan.cgroups)
+        self.phase = RUNNING
+        for number in range(plan.processes):
+            theirs = _environment(world, member, number)
+            env = environment.merge(plan.env, {}, secrets, theirs, variables)
+            failed = self._spawn(number, env)
+            if failed is not None:
+                self._abandon(failed)
+                return
+        self._say(self.state)
+        self._loop.after("beat", BEAT, self._beat)
+        self._loop.after("oom", 1.0, self._note_oom_kills)
+        if plan.memory:
+            self._loop.after("memory", MEMORY_SAMPLE, self._watch_memory)
+
+    def _spawn(self, number: int, env: Mapping[str, str]) -> Optional[Exit]:
+        """Start one process; an exit when that was impossible."""
+        capture, plan = self._capture, self.plan
+        assert capture is not None
+        if not os.path.isdir(plan.work):
+            return self._failed_start(
+                None, verdict.ENVIRONMENT, f"the working directory {plan.work} does not exist"
+            )
+        said_out, out = os.pipe()
+        said_err, err = os.pipe()
+        program = plan.command if isinstance(plan.command, str) else "".join(plan.command[:1])
+        try:
+            path, argv = command.resolve(plan.command, env, plan.work)
+            program = argv[0]
+            pid = process.spawn(path, argv, env, plan.work, out, err, plan.cgroups)
+        except (OSError, ValueError) as error:
+            os.close(said_out)
+            os.close(said_err)
+            if isinstance(error, process.CgroupRefused):
+                return self._failed_start(None, verdict.INTERNAL, str(error))
+            if not isinstance(error, OSError):  # a NUL byte in a variable or an argument
+                return self._failed_start(None, verdict.USER_ERROR, f"cannot be started: {error}")
+            code, message = command.refusal(error, program)
+            return self._failed_start(code, verdict.USER_ERROR, message)
+        finally:
+            os.close(out)
+            os.close(err)
+        self._pids.append(pid)
+        self._alive[pid] = number
+        for offset, fd in enumerate((said_out, said_err)):
+            capture.add(fd, 2 * number + offset)
+            self._watch_pipe(fd)
+        return None
+
+    def _write_files(self, files: Mapping[str, str]) -> None:
+        for name, content in files.items():
+            write_small(os.path.join(self.directory, name), content.encode())
+
+    def _failed_start(self, code: Optional[int], cause: str, message: str) -> Exit:
+        now = time.time()
+        return Exit(code=code, cause=cause, message=message, started=now, ended=now,
+                    stopped=bool(self._stop_cause))  # fmt: skip
+
+    def _abandon(self, failed: Exit) -> None:
+        """A later process could not be started: end the earlier ones, then tell."""
+        process.signal_tree(signal.SIGKILL, self._pids)
+        while self._alive:
+            ended, left = process.reap()
+            for one in ended:
+                self._alive.pop(one.pid, None)
+            if not left:
+                break
+            time.sleep(0.005)
+        if self._capture is not None:
+            for fd in self._capture.open_fds:
+                self._loop.forget(fd)
+            self._capture.finish()
+        self._finish(failed)
+
+    # ---- output ---------------------------------------------------------------------------------
+
+    def _watch_pipe(self, fd: int) -> None:
+        self._loop.watch(fd, READ, lambda events: self._readable(fd))
+
+    def _readable(self, fd: int) -> None:
+        capture = self._capture
+        assert capture is not None
+        taken = capture.read(fd)
+        if taken == 0:
+            self._loop.forget(fd)
+            if self.phase == DRAINING and not capture.open_fds:
+                self._flush()
+            return
+        now = time.monotonic()
+        if taken < MUCH and now - self._read_at.get(fd, 0.0) < BUSY:
+            # Somebody prints line by line without a pause: take many of them at once.
+            self._loop.forget(fd)
+            self._loop.at(f"pipe {fd}", now + BUSY, lambda: self._look_again(fd))
+        self._read_at[fd] = now
+        if capture.has_unfinished and not self._loop.has("quiet"):
+            self._loop.after("quiet", QUIET, self._quiet)
+
+    def _look_again(self, fd: int) -> None:
+        if self._capture is not None and fd in self._capture.open_fds:
+            self._watch_pipe(fd)
+
+    def _quiet(self) -> None:
+        wait = self._capture.flush_quiet() if self._capture is not None else None
+        if wait is not None:
+            self._loop.after("quiet", wait, self._quiet)
+
+    # ---- stop -----------------------------------------------------------------------------------
+
+    def stop(self, grace: float, cause: str = verdict.STOPPED) -> None:
+        """SIGTERM now, SIGKILL when the grace is over; said again it can only shorten the grace."""
+        if self.phase == READY:
+            self._stop_cause = cause
+            self._finish(self._failed_start(None, cause, "ended before it started"))
+            return
+        if self.phase != RUNNING:
+            return
+        if not self._stop_cause:
+            self._stop_cause = cause
+            _touch(os.path.join(self.directory, "stop"))
+            process.signal_tree(signal.SIGTERM, self._alive)
+        self._kill_by(time.monotonic() + grace)
+
+    def _kill_by(self, moment: float) -> None:
+        if moment < self._kill_at:
+            self._kill_at = moment
+            self._loop.at("kill", moment, self._kill)
+
+    def _kill(self) -> None:
+        self._killed = True
+        process.signal_tree(signal.SIGKILL, self._alive)
+        self._loop.after("kill", 0.05, self._kill)
+
+    # ---- end ------------------------------------------------------------------------------------
+
+    def children_changed(self) -> None:
+        """Reap; when a process of ours ended see to the others, when all did see to the rest."""
+        if self.phase != RUNNING:
+            process.reap()
+            return
+        ended, any_left = process.reap()
+        for one in ended:
+            self._peak = max(self._peak, one.peak_memory)
+            if self._alive.pop(one.pid, None) is not None:
+                self._process_ended(one)
+        if not any_left:
+            self._drain()
+        elif not self._alive and not self._swept:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """The member is over but something of it still runs."""
+        self._swept = True
+        if not self._stop_cause:
+            process.signal_tree(signal.SIGTERM)
+        if not self._stop_cause or not self._fell_to_signal():
+            self._kill_by(time.monotonic() + LEFTOVER_GRACE)
+
+    def _process_ended(self, one: process.Ended) -> None:
+        failed_before = self._ended is not None and self._ended.status != 0
+        if not failed_before:
+            self._ended = one
+        if one.status != 0 and not failed_before and self._alive and not self._stop_cause:
+            process.signal_tree(signal.SIGTERM, self._alive)
+            self._kill_by(time.monotonic() + min(self.plan.grace, SIBLING_GRACE))
+
+    def _fell_to_signal(self) -> bool:
+        """A shell dies of the SIGTERM its script still works on: that keeps the whole grace."""
+        status = self._ended.status if self._ended is not None else 0
+        return os.WIFSIGNALED(status) or os.WEXITSTATUS(status) > 128
+
+    def _drain(self) -> None:
+        capture = self._capture
+        assert capture is not None
+        self.phase = DRAINING
+        self._loop.cancel("kill", "memory", "beat", "oom")
+        for fd in capture.open_fds:
+            taken = size = 1
+            while taken > 0 and size < 4 * 1024 * 1024:  # a stranger might never stop printing
+                taken = capture.read(fd)
+                size += taken
+            if taken == 0:
+                self._loop.forget(fd)
+        if capture.open_fds:
+            self._loop.after("drain", STRANGER_WAIT, self._flush)
+        else:
+            self._flush()
+
+    def _flush(self) -> None:
+        capture = self._capture
+        assert capture is not None
+        for fd in capture.open_fds:
+            self._loop.forget(fd)
+        self._loop.cancel("drain", "quiet")
+        capture.finish()
+        self._backlog = capture.backlog
+        self.woken()
+
+    def woken(self) -> None:
+        """The writer may have finished."""
+        if self.phase == DRAINING and self._capture is not None and not self._capture.open_fds:
+            if self._capture.done:
+                self._conclude()
+            elif not self._loop.has("flush"):
+                self._loop.after("flush", DISK_PATIENCE, self._impatient)
+
+    def _impatient(self) -> None:
+        """The disk is stuck: go on waiting only while it makes progress."""
+        assert self._capture is not None
+        backlog, self._backlog = self._backlog, self._capture.backlog
+        if self._backlog < backlog:
+            self._loop.after("flush", DISK_PATIENCE, self._impatient)
+        else:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        capture, one = self._capture, self._ended
+        assert capture is not None
+        assert one is not None
+        self._loop.cancel("flush")
+        code = None if os.WIFSIGNALED(one.status) else os.WEXITSTATUS(one.status)
+        number = os.WTERMSIG(one.status) if os.WIFSIGNALED(one.status) else None
+        lines = capture.last_lines(SEEN_LINES)
+        cause, message = self._verdict(code, number, lines)
+        if capture.dropped:
+            why = capture.trouble or "the disk was too slow"
+            note = f"{capture.dropped} lines of its output were dropped: {why}"
+            message = f"{message}; {note}" if message else note
+        gpu: Dict[str, float] = {}
+        if self._gpu_uses[1]:
+            gpu = {"peak_memory": self._gpu_peak, "mean_use": self._gpu_uses[0] / self._gpu_uses[1]}
+        self._finish(
+            Exit(
+                code=code, signal=number, cause=cause, message=message,
+                last_lines=tuple(lines[-LAST_LINES:]), started=self._started, ended=time.time(),
+                peak_memory=self._peak, gpu=gpu, stopped=bool(self._stop_cause),
+                dropped_lines=capture.dropped,
+            )
+        )  # fmt: skip
+
+    def _verdict(
+        self, code: Optional[int], number: Optional[int], lines: List[str]
+    ) -> Tuple[str, str]:
+        if self._over:
+            return verdict.OUT_OF_MEMORY, self._over
+        if self._stop_cause == verdict.LOST:
+            return verdict.LOST, "stopped: nothing was heard from the coordinator in time"
+        oom_killed = number == signal.SIGKILL and not self._killed and self._kernel_killed()
+        told = bool(self._stop_cause)
+        cause, message = exitrecord.describe(
+            code, number, lines, told_to_stop=told, oom_killed=oom_killed
+        )
+        if cause == verdict.STOPPED:
+            cause = self._stop_cause
+            if self._killed and number == signal.SIGKILL:
+                message = "did not end within its grace and was killed"
+        return cause, message
+
+    def _finish(self, exit: Exit) -> None:
+        self.exit = exit
+        self.phase = EXITED
+        self._loop.cancel("kill", "memory", "beat", "oom", "quiet", "drain", "flush")
+        if self._ports is not None:
+            self._ports.close()
+        if self._capture is not None and self._capture.done:
+            self._log.close()
+        plan = self.plan
+        try:
+            exitrecord.write(
+                self.record.exit(plan.member, plan.run), exit, job=plan.job, member=plan.member,
+                run=plan.run, attempt=plan.attempt, rank=self._rank,
+            )  # fmt: skip
+            self._recorded = True
+        except OSError as error:  # a full disk: the coordinator still hears of it
+            complain(self.directory, f"the exit record could not be written: {error}\n")
+        self._say(self.state)
+
+    def crash(self, trace: str) -> None:
+        """The agent itself failed: nothing may stay behind, and the record must say so."""
+        complain(self.directory, trace)
+        end = time.monotonic() + 5
+        while process.reap()[1] and time.monotonic() < end:
+            process.signal_tree(signal.SIGKILL)
+            time.sleep(0.01)
+        if self.exit is None:
+            last = trace.strip().splitlines()[-1]
+            self._finish(Exit(cause=verdict.INTERNAL, message=f"the agent failed: {last}",
+                              started=self._started, ended=time.time()))  # fmt: skip
+
+    # ---- samples --------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        self._loop.after("beat", BEAT, self._beat)
+        pids = process.descendants(os.getpid())
+        used = memory.use(pids)
+        self._peak = max(self._peak, used.memory)
+        beat: Dict[str, Any] = {"op": "beat", "memory": used.memory, "cpu": used.cpu, "gpu": {}}
+        if self._gpu_wanted:
+            if self._gpus is None:
+                self._gpus = Gpus()
+            beat["gpu"] = figures = self._gpus.use(pids)
+            self._gpu_peak = max(self._gpu_peak, figures.get("memory", 0.0))
+            if "use" in figures:
+                self._gpu_uses[0] += figures["use"]
+                self._gpu_uses[1] += 1
+        self._say(beat)
+
+    def _watch_memory(self) -> None:
+        limit = self.plan.memory or 0
+        self._loop.after("memory", MEMORY_SAMPLE, self._watch_memory)
+        pids = process.descendants(os.getpid())
+        used = memory.use(pids).memory
+        if used > limit:
+            # Forked workers share most of their pages: look closely before killing for it.
+            used = memory.exact(pids)
+        self._peak = max(self._peak, used)
+        if used > limit and not self._over:
+            self._over = (
+                f"used {format_size(used)} of memory, more than its limit of {format_size(limit)}"
+            )
+            self._kill_by(time.monotonic())
+
+    def _note_oom_kills(self) -> None:
+        """A second after the start, so that short members need not pay for it."""
+        self._machine_oom_kills = memory.machine_oom_kills()
+
+    def _kernel_killed(self) -> bool:
+        """Whether a SIGKILL we did not send came from the kernel's out-of-memory killer."""
+        before = self._oom_kills
+        if before is not None and memory.oom_kills(self.plan.cgroups) > before:
+            return True
+        before = self._machine_oom_kills
+        return before is not None and memory.machine_oom_kills() > before
+
+
+def _files(world: World, member: Member) -> Mapping[str, str]:
+    make = getattr(frameworks, "files", None)
+    return make(world, member) if make is not None else {}
+
+
+def _environment(world: World, member: Member, number: int) -> Mapping[str, str]:
+    make = getattr(frameworks, "environment", None)
+    return make(world, member, number) if make is not None else {}
+
+
+def _read_secrets(path: str) -> Dict[str, str]:
+    if not path:
+        return {}
+    return {str(name): str(value) for name, value in json.loads(read_small(path)).items()}
+
+
+def _touch(path: str) -> None:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError:  # the signal says it too
+        pass
+
+
+def complain(directory: str, text: str) -> None:
+    """Into agent.err of the run: what went wrong with the agent itself."""
+    try:
+        with open(os.path.join(directory, "agent.err"), "a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        pass

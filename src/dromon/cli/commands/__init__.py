@@ -1,0 +1,1 @@
+"""One module for each command: `configure` describes its arguments, `execute` carries it out."""

@@ -1,0 +1,137 @@
+"""`dromon ps`: jobs as a table."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import SUPPRESS
+
+from dromon.cli.console import Console, Paint, is_terminal, wants_colour, width_of
+from dromon.cli.parser import add_output, whole
+from dromon.cli.table import Column, render
+from dromon.cli.words import STATE_COLOURS, UP, newest_runs, ran_for, short_verdict
+from dromon.units import format_duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dromon.cli.calls import Api
+    from dromon.cli.parser import Namespace, Parser
+    from dromon.cli.table import Cell
+    from dromon.engines.base import JobStatus
+
+EXPLAINED = 8  # waiting jobs whose reason is asked for; each costs the engine a question
+PERIOD = 1.0
+
+
+def configure(parser: Parser) -> None:
+    parser.about(
+        "List the jobs that run or wait; with -a also those that have ended. The last column "
+        "says why a job waits, or how it failed.",
+        examples="""
+dromon ps
+dromon ps -a -n 20       the last 20, ended ones too
+dromon ps -w             live, until Ctrl-C
+dromon ps -a -o json | jq -r '.[] | select(.state == "failed") | .id'
+""",
+    )
+    parser.add_argument("-a", "--all", action="store_true", help="also those that have ended")
+    parser.add_argument("-w", "--watch", action="store_true", help="keep showing it, live")
+    parser.add_argument("-n", "--limit", type=whole, metavar="N", help="at most the newest N")
+    parser.add_argument("--on", default="local", metavar="ENGINE", help="default: local")
+    parser.add_argument("--names", action="store_true", help=SUPPRESS)  # for completion
+    add_output(parser)
+
+
+def execute(args: Namespace, api: Api) -> int:
+    if args.watch:
+        return watch(args, api)
+    jobs = api.jobs(all=args.all, limit=args.limit, on=args.on)
+    if args.output == "json":
+        from dromon.cli.plain import print_json
+
+        print_json(jobs)
+    elif args.names:
+        sys.stdout.write("".join(f"{job.number}\n{job.id}\n" for job in jobs))
+    elif jobs:
+        sys.stdout.write(table(jobs, api, time.time(), width_of(1), Paint(wants_colour(1))))
+    else:
+        Console().say("no jobs" if args.all else "nothing runs or waits; `dromon ps -a` shows all")
+    return 0
+
+
+def table(jobs: Sequence[JobStatus], api: Api, now: float, width: int | None, paint: Paint) -> str:
+    """Columns that would say the same of every job are left out."""
+    shared = all(job.queue in ("", "default") and not job.priority for job in jobs)
+    no_gpus = not any(job.resources.get("gpus") for job in jobs)
+    hidden = {"QUEUE": shared, "PRIO": shared, "GPUS": no_gpus}
+    columns = (
+        Column("#", right=True),
+        Column("JOB", least=14),
+        Column("STATE"),
+        Column("READY", right=True, optional=True),
+        Column("GPUS", right=True, optional=True),
+        Column("AGE", right=True),
+        Column("RAN", right=True, optional=True),
+        Column("QUEUE", least=7, optional=True),
+        Column("PRIO", right=True, optional=True),
+        Column("NOTE", least=16, optional=True),
+    )
+    rows = []
+    questions = EXPLAINED
+    for job in jobs:
+        note = short_verdict(job.verdict or {})
+        if job.state in ("queued", "preparing", "starting") and questions:
+            questions -= 1
+            waiting = api.why(job.id)
+            note = waiting.sentence if waiting else ""
+        rows.append(row(job, note, now))
+    kept = [i for i, column in enumerate(columns) if not hidden.get(column.title)]
+    return render([columns[i] for i in kept], [[r[i] for i in kept] for r in rows], width, paint)
+
+
+def row(job: JobStatus, note: str, now: float) -> list[Cell]:
+    members = newest_runs(job)
+    ready = sum(m.state in UP for m in members.values())
+    ran = ran_for(job, now)
+    return [
+        str(job.number),
+        job.id,
+        (job.state, STATE_COLOURS.get(job.state, "")),
+        f"{ready}/{len(members)}" if members else "-",
+        f"{job.resources.get('gpus', 0):g}",
+        format_duration(now - job.submitted),
+        "-" if ran is None else format_duration(ran),
+        job.queue,
+        str(job.priority),
+        (note, "dim"),
+    ]
+
+
+def watch(args: Namespace, api: Api) -> int:
+    """Redraw in place every second; plain tables one after another where there is no terminal."""
+    if args.output:
+        from dromon.errors import UsageError
+
+        raise UsageError("-w shows a table; it cannot be combined with -o")
+    live, paint = is_terminal(1), Paint(wants_colour(1))
+    if live:
+        sys.stdout.write("\x1b[?25l\x1b[2J")
+    try:
+        while True:
+            jobs = api.jobs(all=args.all, limit=args.limit, on=args.on)
+            text = table(jobs, api, time.time(), width_of(1), paint)
+            if live:
+                rows = text.splitlines()[: max(2, os.get_terminal_size(1).lines - 1)]
+                text = "\x1b[H" + "".join(f"{r}\x1b[K\n" for r in rows) + "\x1b[J"
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            time.sleep(PERIOD)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        if live:
+            sys.stdout.write("\x1b[?25h")
+            sys.stdout.flush()

@@ -1,0 +1,32 @@
+"""`dromon rerun`: the same job again, as a new one."""
+
+from __future__ import annotations
+
+from dromon.cli.commands.run import add_detach, proceed
+from dromon.cli.console import Console
+from dromon.cli.parser import add_ref
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dromon.cli.calls import Api
+    from dromon.cli.parser import Namespace, Parser
+
+
+def configure(parser: Parser) -> None:
+    parser.about(
+        "Run a job again from its record: the code, the environment and the configuration it had, "
+        "not what lies in the folder today. Values can be changed on the way.",
+        examples="""
+dromon rerun 41
+dromon rerun @last config.training.lr=1e-4
+dromon rerun -d unet3d && dromon diff @last~1 @last
+""",
+    )
+    add_ref(parser)
+    parser.add_argument("overrides", metavar="KEY=VALUE", nargs="*", help="values to change")
+    add_detach(parser)
+
+
+def execute(args: Namespace, api: Api) -> int:
+    accepted = api.rerun(args.ref, overrides=args.overrides)
+    return proceed(api, accepted, Console(), detach=args.detach)

@@ -1,0 +1,114 @@
+"""How a job, its state and its end are said in words. Nothing is printed here."""
+
+from __future__ import annotations
+
+from dromon.units import format_duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from dromon.engines.base import JobStatus, Waiting
+
+STATE_COLOURS = {
+    "preparing": "cyan", "queued": "yellow", "starting": "cyan", "running": "green",
+    "restarting": "magenta", "stopping": "magenta", "succeeded": "", "failed": "red",
+    "stopped": "dim",
+}  # fmt: skip
+UP = ("up", "ending", "done")  # a member that has passed the barrier
+
+
+def title(status: JobStatus) -> str:
+    return f"job {status.number} {status.id}"
+
+
+def ran_for(status: JobStatus, now: float) -> float | None:
+    """Seconds it has run, or None when it has not yet begun."""
+    if status.started is None:
+        return None
+    return (now if status.ended is None else status.ended) - status.started
+
+
+def newest_runs(status: JobStatus) -> dict[str, Any]:
+    """Of each member, its newest run."""
+    found: dict[str, Any] = {}
+    for member in status.members:
+        if member.member not in found or member.run >= found[member.member].run:
+            found[member.member] = member
+    return found
+
+
+def exit_code(status: JobStatus) -> int:
+    """What a shell would show for the job; `Verdict.exit_code`, said again to stay light."""
+    verdict = status.verdict or {}
+    if status.state == "succeeded" or verdict.get("cause") == "success":
+        return 0
+    if verdict.get("signal") is not None:
+        return 128 + int(verdict["signal"])
+    return int(verdict.get("code") or 1)
+
+
+def short_verdict(verdict: Mapping[str, Any]) -> str:
+    """A few words for a table."""
+    cause = str(verdict.get("cause", "")).replace("_", " ")
+    message = " ".join(str(verdict.get("message", "")).split())
+    if cause in ("success", ""):
+        return ""
+    return message if cause in message.lower() else f"{cause}: {message}" if message else cause
+
+
+def end_sentence(status: JobStatus) -> str:
+    """ "failed after 12s: out of memory: worker-1 …"."""
+    verdict = status.verdict or {}
+    took = ran_for(status, status.ended or 0.0)
+    text = status.state
+    if took is not None:
+        text += f" {'in' if status.state == 'succeeded' else 'after'} {format_duration(took)}"
+    if status.attempt > 1:
+        text += f" ({status.attempt} attempts)"
+    said = short_verdict(verdict)
+    if said.startswith("stopped "):
+        return said + text.removeprefix("stopped")
+    if said:
+        text += f": {said}"
+        member = str(verdict.get("member") or "")
+        if member and member not in said:
+            rank = verdict.get("rank")
+            text += f" ({member}{f', rank {rank}' if rank is not None else ''})"
+    return text
+
+
+def end_colour(status: JobStatus) -> str:
+    return {"succeeded": "green", "failed": "red"}.get(status.state, "yellow")
+
+
+def next_commands(status: JobStatus | None, number: int) -> list[str]:
+    """The three commands most likely wanted now."""
+    if status is None or not status.is_terminal:
+        return [f"dromon attach {number}", f"dromon why {number}", f"dromon stop {number}"]
+    if status.state == "succeeded":
+        return [f"dromon show {number}", f"dromon logs {number}", f"dromon rerun {number}"]
+    return [f"dromon logs {number} --tail 50", f"dromon show {number}", f"dromon rerun {number}"]
+
+
+def waiting_lines(waiting: Waiting) -> list[str]:
+    """The sentence, then what is known beside it."""
+    lines = [waiting.sentence]
+    if waiting.position:
+        lines.append(f"  position  {waiting.position} in the queue")
+    if waiting.missing:
+        missing = ", ".join(f"{amount(k, v)} {k}" for k, v in waiting.missing.items())
+        lines.append(f"  missing   {missing}")
+    if waiting.holders:
+        lines.append(f"  held by   {', '.join(waiting.holders)}")
+    lines.extend(f"  to do     {way}" for way in waiting.unblock)
+    return lines
+
+
+def amount(resource: str, value: float) -> str:
+    if resource in ("memory", "shm", "disk"):
+        from dromon.units import format_size
+
+        return format_size(value)
+    return f"{value:g}"

@@ -1,0 +1,153 @@
+"""One job's coordinator: events and agents' messages in, effects out. No sockets, no clock.
+
+Effects come in the order in which they must happen. `Keep` goes first: what an agent is told, or
+what is launched, may only follow once the event behind it is on disk.
+"""
+
+from dataclasses import dataclass
+from typing import Dict, List, Mapping, Optional, Tuple, Union
+
+from dromon.agent.frames import Message
+from dromon.frameworks.world import Member, World
+from dromon.lifecycle import events as ev
+from dromon.lifecycle.gang import Gang
+
+Peer = int  # the connection of one agent, numbered by whoever owns the sockets
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Put this event on the job's journal."""
+
+    event: ev.Event
+    now: float
+
+
+@dataclass(frozen=True)
+class Send:
+    peer: Peer
+    message: Message
+
+
+Effect = Union[Keep, Send, ev.Launch, ev.Release, ev.Finish]
+
+
+@dataclass(frozen=True)
+class Beat:
+    """What an agent last said of its member's use of the machine."""
+
+    time: float
+    memory: int = 0
+    gpu: Mapping[str, float] = None  # type: ignore[assignment]
+
+
+class Coordinator:
+    """Holds the gang and the agents' connections of one job.
+
+    `in_place`: agents stay between attempts and are told `again` (their place cannot be given
+    back piecemeal); otherwise they are sent away with `bye` and launched anew.
+    """
+
+    def __init__(
+        self, gang: Gang, *, shapes: Mapping[str, Tuple[int, int]], in_place: bool = False
+    ) -> None:
+        self.gang = gang
+        self.shapes = shapes  # role -> (processes, GPUs) of each member
+        self.in_place = in_place
+        self.peers: Dict[str, Peer] = {}
+        self.beats: Dict[str, Beat] = {}
+        self._owed_stops: Dict[str, ev.StopMember] = {}
+
+    # ---- the engine's side ----------------------------------------------------------------------
+
+    def on_event(self, event: ev.Event, now: float) -> List[Effect]:
+        """Something happened that the gang must know. Always journalled first."""
+        effects: List[Effect] = [Keep(event, now)]
+        for command in self.gang.step(event, now):
+            effects += self._carry_out(command)
+        if self.gang.is_terminal and self.in_place:
+            effects += [Send(peer, {"op": "bye"}) for peer in self.peers.values()]
+        return effects
+
+    def replay(self, event: ev.Event, now: float) -> None:
+        """Hear again what the journal kept; nothing is sent, only what is owed is remembered."""
+        for command in self.gang.step(event, now):
+            self._carry_out(command)
+
+    # ---- the agents' side -----------------------------------------------------------------------
+
+    def on_hello(self, peer: Peer, member: str, run: int) -> List[Effect]:
+        """An agent has proved itself. A stale one is told to end what it runs and leave."""
+        known = self.gang.members.get(member)
+        if known is None or known.run != run:
+            stop = {"op": "stop", "grace": 0.0, "reason": "stale"}
+            return [Send(peer, stop), Send(peer, {"op": "bye"})]
+        self.peers[member] = peer
+        owed = self._owed_stops.get(member)
+        return [self._stop(owed)] if owed is not None and owed.run == run else []
+
+    def on_message(
+        self, peer: Peer, member: str, run: int, message: Message, now: float
+    ) -> List[Effect]:
+        op = message.get("op")
+        if op == "ready":
+            ports = tuple(int(p) for p in message["ports"])
+            return self.on_event(ev.MemberReady(member, run, str(message["host"]), ports), now)
+        if op == "started":
+            return self.on_event(ev.MemberStarted(member, run, int(message["pid"])), now)
+        if op == "exited":
+            effects: List[Effect] = []
+            known = self.gang.members.get(member)
+            if known is not None and known.run == run and known.exit is None:
+                effects += self.on_event(ev.MemberExited(member, run, message["exit"]), now)
+            if not self.in_place or self.gang.is_terminal:
+                effects.append(Send(peer, {"op": "bye"}))
+            return effects
+        if op == "beat":
+            self.beats[member] = Beat(now, int(message.get("memory", 0)), message.get("gpu") or {})
+        return []
+
+    def on_gone(self, peer: Peer) -> Optional[str]:
+        """A connection ended; which member's was it? That alone does not mean it is lost."""
+        for member, known in self.peers.items():
+            if known == peer:
+                del self.peers[member]
+                return member
+        return None
+
+    # ---- commands -------------------------------------------------------------------------------
+
+    def _carry_out(self, command: ev.Command) -> List[Effect]:
+        if isinstance(command, ev.OpenBarrier):
+            world = self.world(command).to_json()
+            return [
+                Send(self.peers[member], {"op": "world", "world": world})
+                for member in command.deliver_to
+                if member in self.peers
+            ]
+        if isinstance(command, ev.StopMember):
+            self._owed_stops[command.member] = command
+            return [self._stop(command)] if command.member in self.peers else []
+        if isinstance(command, ev.Launch):
+            self._owed_stops.pop(command.member, None)
+            peer = self.peers.get(command.member)
+            if self.in_place and peer is not None:
+                again = {"op": "again", "run": command.run, "attempt": command.attempt}
+                return [Send(peer, again)]
+            return [command]
+        if isinstance(command, (ev.Release, ev.Finish)):
+            return [command]
+        return []
+
+    def _stop(self, command: ev.StopMember) -> Send:
+        message = {"op": "stop", "grace": command.grace, "reason": command.reason}
+        return Send(self.peers[command.member], message)
+
+    def world(self, opened: ev.OpenBarrier) -> World:
+        members = []
+        for name, rank, host, ports in opened.world:
+            role, _, index = name.rpartition("-")
+            processes, gpus = self.shapes[role]
+            members.append(Member(role, int(index), rank, host, tuple(ports), processes, gpus))
+        plan = self.gang.plan
+        return World(plan.job, opened.attempt, plan.framework, tuple(members))

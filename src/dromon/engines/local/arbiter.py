@@ -1,0 +1,309 @@
+"""Who runs on this machine: jobs, the scheduler's state, the journal. No sockets, no processes.
+
+Everything that happens passes through here in one order: the event goes to the journal, the
+journal is committed, and only then its effects are carried out (`flush`). Killed between any two
+steps, a new daemon reads the journal and carries out what is still owed.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from dromon import sched
+from dromon.coordinator.coordinator import Effect, Keep, Send
+from dromon.engines.base import Submission
+from dromon.engines.local import jobs
+from dromon.engines.local.gpus import Locks
+from dromon.engines.local.jobs import Job
+from dromon.engines.local.journal import Journal, Row
+from dromon.engines.local.machine import Machine
+from dromon.errors import Refused
+from dromon.lifecycle import events as ev
+from dromon.lifecycle import states
+
+PLACEMENT = "_placement"  # journalled beside the gang's events: where the members were put
+ENVIRONMENT = "_environment"  # which interpreter the build gave
+
+
+class Hands(Protocol):
+    """What the arbiter has done for it once it is on disk."""
+
+    def send(self, peer: int, message: dict[str, Any]) -> None: ...
+    def prepare(self, job: Job) -> None: ...
+    def launch(self, job: Job, launches: list[ev.Launch]) -> None: ...
+    def keep_outputs(self, job: Job) -> None: ...
+    def clean(self, job: Job) -> None: ...
+
+
+class Arbiter:
+    def __init__(
+        self, journal: Journal, machine: Machine, locks: Locks, hands: Hands, user: str
+    ) -> None:
+        self.journal = journal
+        self.machine = machine
+        self.locks = locks
+        self.hands = hands
+        self.user = user
+        self.jobs: dict[str, Job] = {}
+        self.cluster = sched.Cluster()
+        self.cluster.apply(
+            sched.NodeJoined(
+                machine.name,
+                cpus=machine.cpus,
+                memory=machine.memory,
+                gpus=tuple((d.uuid, d.kind) for d in machine.gpus),
+                labels=(),
+            )
+        )
+        self._number = journal.last_number()
+        self._after: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._touched: dict[str, Job] = {}
+        self._awake: dict[str, Job] = {}
+        self._should_decide = False
+
+    # ---- jobs come in ---------------------------------------------------------------------------
+
+    def submit(self, submission: Submission, now: float) -> tuple[Row, bool]:
+        """The job's row, and whether it is new. The same id twice is one job."""
+        known = self.jobs.get(submission.id)
+        row = self.journal.job(submission.id)
+        if row is not None:
+            return row, False
+        assert known is None
+        asks = role_asks(submission.request)
+        self.refuse_the_impossible(submission.id, asks)
+        self._number += 1
+        prepared = jobs.is_prepared(submission.request)
+        row = Row(
+            id=submission.id,
+            number=self._number,
+            name=submission.request["name"],
+            state=states.QUEUED if prepared else states.PREPARING,
+            submitted=now,
+            started=None,
+            ended=None,
+            attempt=0,
+            request=json.dumps(submission.request, separators=(",", ":")),
+            verdict=None,
+        )
+        self.journal.add_job(row)
+        job = self.jobs[row.id] = Job(row, submission.request)
+        job.told = row.state
+        if any(key.startswith("pending:") for key in _policies(submission.request)):
+            self._touched[job.id] = job  # its gang wants to be woken in the queue
+        if prepared:
+            self._enqueue(job, asks)
+        else:
+            self._after.append((self.hands.prepare, (job,)))
+        return row, True
+
+    def refuse_the_impossible(self, id: str, asks: tuple[Any, ...]) -> None:
+        for ask in asks:
+            if ask.gpus != int(ask.gpus):
+                raise Refused(
+                    f"role {ask.role} asks for {ask.gpus:g} GPUs; this machine gives whole ones",
+                    hint="Ask for a whole number of GPUs.",
+                )
+        refusal = sched.can_ever_fit(self.cluster, asks)
+        if refusal is not None:
+            raise Refused(
+                f"{id} can never run here: {refusal.text}",
+                hint="`dromon nodes` shows what this machine has.",
+            )
+
+    def _enqueue(self, job: Job, asks: tuple[Any, ...] | None = None) -> None:
+        self.cluster.apply(
+            sched.JobSubmitted(
+                job.id,
+                seq=job.number,
+                time=job.submitted,
+                priority=job.request["priority"],
+                preemptible=job.request["preemptible"],
+                ask=asks or role_asks(job.request),
+                user=self.user,
+                queue=job.request["queue"],
+            )
+        )
+        self._should_decide = True
+
+    # ---- things happen --------------------------------------------------------------------------
+
+    def happen(self, job: Job, event: ev.Event, now: float) -> None:
+        """Something the gang must hear of."""
+        self.carry_out(job, job.coordinator.on_event(event, now), now)
+
+    def carry_out(self, job: Job, effects: list[Effect], now: float) -> None:
+        launches: list[ev.Launch] = []
+        for effect in effects:
+            if isinstance(effect, Keep):
+                self._note(job, effect.now, effect.event.to_json())
+                if isinstance(effect.event, ev.Prepared):
+                    self._enqueue(job)
+            elif isinstance(effect, Send):
+                self._after.append((self.hands.send, (effect.peer, effect.message)))
+            elif isinstance(effect, ev.Launch):
+                launches.append(effect)
+            elif isinstance(effect, ev.Release):
+                self.cluster.apply(sched.JobReleased(job.id))
+                self._let_go(job)
+            else:
+                self._finish(job, now)
+        if launches:
+            self._after.append((self.hands.launch, (job, launches)))
+        self._touched[job.id] = job
+
+    def _note(self, job: Job, now: float, event: Mapping[str, Any]) -> None:
+        job.seq += 1
+        self.journal.add_event(job.id, job.seq, now, event)
+
+    def environment_built(self, job: Job, environment: Mapping[str, Any], now: float) -> None:
+        job.environment = environment
+        self._note(job, now, {"kind": ENVIRONMENT, "environment": dict(environment)})
+        self.happen(job, ev.Prepared(), now)
+
+    def _finish(self, job: Job, now: float) -> None:
+        if self.cluster.knows(job.id):
+            self.cluster.apply(sched.JobEnded(job.id))
+        self._let_go(job)
+        if job.request["outputs"] and job.gang.attempt:
+            self._after.append((self.hands.keep_outputs, (job,)))
+        else:
+            self.close(job, now)
+
+    def close(self, job: Job, now: float) -> None:
+        """The job has ended and all that was to be kept is kept."""
+        job.ended = now
+        self._touched[job.id] = job
+        self._after.append((self.hands.clean, (job,)))
+
+    def _let_go(self, job: Job) -> None:
+        """The members have ended; the descriptors here are the last that hold their GPUs."""
+        job.placement = None
+        fds, job.gpu_fds = job.gpu_fds, {}
+        self._after.append((_close_all, (list(fds.values()),)))
+        self._should_decide = True
+
+    # ---- after a restart of the daemon ----------------------------------------------------------
+
+    def again(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Have done what an earlier life of the daemon may not have come to."""
+        self._after.append((action, arguments))
+
+    def enqueue_again(self, job: Job) -> None:
+        self._enqueue(job)
+        self._touched[job.id] = job
+
+    def finish_again(self, job: Job, now: float) -> None:
+        self._finish(job, now)
+
+    # ---- who runs next --------------------------------------------------------------------------
+
+    def decide(self, now: float) -> None:
+        while self._should_decide:
+            self._should_decide = False
+            for decision in sched.decide(self.cluster, now, seed=0):
+                job = self.jobs[decision.job]
+                if isinstance(decision, sched.Start):
+                    if not self._hold_gpus(job, decision.placement):
+                        self._should_decide = True
+                        break  # somebody else was faster; the cluster knows it now
+                    self._start(job, decision.placement, now)
+                elif isinstance(decision, sched.Preempt):
+                    self.cluster.apply(sched.JobStopping(job.id))
+                    event = ev.PreemptRequested(f"made room for {decision.for_job}")
+                    self.happen(job, event, now)
+
+    def _start(self, job: Job, placement: "sched.Placement", now: float) -> None:
+        self.cluster.apply(sched.JobStarted(job.id, placement))
+        job.placement = placement
+        self._note(job, now, {"kind": PLACEMENT, "placement": placement.to_json()})
+        self.happen(job, ev.Placed(tuple(placement.members)), now)
+
+    def _hold_gpus(self, job: Job, placement: "sched.Placement") -> bool:
+        wanted = [gpu for seat in placement.members.values() for gpu in seat.gpus]
+        held: dict[str, int] = {}
+        for uuid in wanted:
+            fd = self.locks.take(uuid, {"user": self.user, "job": job.id})
+            if fd is None:
+                self.cluster.apply(sched.GpuHeld(self.machine.name, uuid, "another user"))
+                _close_all(list(held.values()))
+                return False
+            held[uuid] = fd
+        job.gpu_fds = held
+        return True
+
+    def look_for_freed_gpus(self) -> None:
+        """Other users' daemons do not tell when they let a GPU go."""
+        for uuid in self.cluster.held_gpus(self.machine.name):
+            if self.locks.holder(uuid) is None:
+                self.cluster.apply(sched.GpuFreed(self.machine.name, uuid))
+                self._should_decide = True
+
+    # ---- to disk, then to the world -------------------------------------------------------------
+
+    def flush(self, now: float) -> None:
+        """Decide, commit, and carry out what follows. Effects may touch further jobs."""
+        while self._should_decide or self._touched or self._after:
+            self.decide(now)
+            touched, self._touched = self._touched, {}
+            for job in touched.values():
+                self._tell_row(job)
+            self.journal.commit()
+            after, self._after = self._after, []
+            for action, arguments in after:
+                action(*arguments)
+            for job in touched.values():
+                self._tell_watchers(job)
+
+    def awake(self) -> list[Job]:
+        """Jobs to which something happened already: those in whose time something is due."""
+        return list(self._awake.values())
+
+    def _tell_row(self, job: Job) -> None:
+        self._awake[job.id] = job
+        state = job.state
+        if state != job.told or job.ended is not None:
+            job.told = state
+            gang = job.gang
+            verdict = gang.verdict.to_json() if job.ended and gang.verdict else None
+            self.journal.set_state(
+                job.id, state, started=gang.started, ended=job.ended, attempt=gang.attempt,
+                verdict=verdict,
+            )  # fmt: skip
+
+    def _tell_watchers(self, job: Job) -> None:
+        if job.watchers:
+            status = job.status()
+            for watcher in list(job.watchers):
+                watcher(status)
+        if job.ended is not None:
+            self.jobs.pop(job.id, None)
+            self._awake.pop(job.id, None)
+
+
+def role_asks(request: Mapping[str, Any]) -> tuple["sched.RoleAsk", ...]:
+    return tuple(
+        sched.RoleAsk(
+            role=name,
+            replicas=role["replicas"],
+            min=role["min"],
+            cpus=role["cpus"],
+            memory=role["memory"],
+            gpus=role["gpus"],
+            gpu_kind=next(iter(role["gpu_kinds"]), None),
+            node_label=role["node_label"],
+            spread=role["spread"],
+        )
+        for name, role in request["roles"].items()
+    )
+
+
+def _policies(request: Mapping[str, Any]) -> list[str]:
+    gang = request["gang"]
+    return [*gang["policies"], *(key for role in gang["roles"] for key in role["policies"])]
+
+
+def _close_all(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)

@@ -1,0 +1,205 @@
+"""A command's side of the daemon's socket: ask, and start the daemon when there is none.
+
+Imports as little as it can: this is on the way of every command.
+"""
+
+import json
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from dromon import __version__
+from dromon.engines.local.home import Home
+from dromon.errors import DaemonUnreachable, StateDirectoryUnusable, from_json
+
+Message = dict[str, Any]
+TRIES = 5
+START_LIMIT = 30.0  # seconds a new daemon may take to answer
+
+
+class WentAway(DaemonUnreachable):
+    """The daemon went away while it was asked."""
+
+
+class Client:
+    """Asks one home's daemon. Each question has its own connection, so threads may share it."""
+
+    def __init__(self, home: Home, fake_gpus: int = 0) -> None:
+        self.home = home
+        self.fake_gpus = fake_gpus
+
+    def ask(self, op: str, **fields: Any) -> Message:
+        """One question, one answer; an error of the daemon's is raised here.
+
+        A daemon that dies while it is asked is asked again: jobs carry their id, so that the
+        same submit twice is one job, and nothing else here does harm when it is done twice.
+        """
+        for attempt in range(TRIES):
+            try:
+                with Talk(self.connect()) as talk:
+                    talk.send({"op": op, "version": __version__, **fields})
+                    return talk.answer()
+            except WentAway:
+                if attempt == TRIES - 1:
+                    raise
+                time.sleep(0.02 * attempt)
+        raise AssertionError("unreachable")
+
+    def follow(self, op: str, **fields: Any) -> Iterator[Message]:
+        """One question, answers until the caller has enough."""
+        with Talk(self.connect()) as talk:
+            talk.send({"op": op, "version": __version__, **fields})
+            while True:
+                yield talk.answer()
+
+    def ask_running(self, op: str, **fields: Any) -> Message | None:
+        """As `ask`, but no daemon is started for it: None when there is none."""
+        sock = self._try()
+        if sock is None:
+            return None
+        with Talk(sock) as talk:
+            talk.send({"op": op, "version": __version__, **fields})
+            return talk.answer()
+
+    def wait_gone(self, pid: int) -> None:
+        """Until that process has ended."""
+        deadline = time.monotonic() + START_LIMIT
+        while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+    def connect(self, start: bool = True) -> socket.socket:
+        sock = self._try()
+        if sock is not None:
+            return sock
+        if not start:
+            raise DaemonUnreachable("no daemon runs", hint="Any `dromon run` starts it.")
+        self.start()
+        sock = self._try()
+        if sock is None:
+            raise DaemonUnreachable()
+        return sock
+
+    def _try(self) -> socket.socket | None:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.connect(self.home.socket)
+        except (FileNotFoundError, ConnectionRefusedError):
+            sock.close()
+            return None
+        except OSError as error:
+            sock.close()
+            raise DaemonUnreachable(f"{self.home.socket}: {error.strerror}") from None
+        return sock
+
+    def start(self, stay: bool = False) -> None:
+        """Start a daemon that outlives this command, and wait until it answers."""
+        import subprocess
+        import sys
+
+        self.home.make()
+        said = os.path.join(self.home.runtime, "daemon.error")
+        if os.path.exists(said):
+            os.unlink(said)
+        command = [sys.executable, "-m", "dromon.engines.local.daemon", "--home", self.home.root]
+        fake = self.fake_gpus or int(os.environ.get("DROMON_FAKE_GPUS", "0") or 0)
+        command += ["--fake-gpus", str(fake)] * bool(fake) + ["--stay"] * stay
+        crash = os.path.join(self.home.runtime, "daemon.crash")
+        with open(crash, "wb") as errors:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+                cwd="/", start_new_session=True, env=_environment(),
+            )  # fmt: skip
+        deadline = time.monotonic() + START_LIMIT
+        while time.monotonic() < deadline:
+            sock = self._try()
+            if sock is not None:
+                sock.close()
+                return
+            if os.path.exists(said):
+                raise _said(said)
+            if process.poll() not in (None, 0):
+                raise _said(said) if os.path.exists(said) else _crashed(crash)
+            time.sleep(0.005)
+        raise DaemonUnreachable(f"the daemon did not answer within {START_LIMIT:.0f} s")
+
+
+class Talk:
+    """One connection, blocking."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._buffer = b""
+
+    def __enter__(self) -> "Talk":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def pending(self) -> bool:
+        """Something was received already and waits to be read."""
+        return bool(self._buffer)
+
+    def send(self, message: Message) -> None:
+        body = json.dumps(message, separators=(",", ":")).encode()
+        try:
+            self._sock.sendall(struct.pack(">I", len(body)) + body)
+        except OSError:
+            raise WentAway from None
+
+    def answer(self) -> Message:
+        (size,) = struct.unpack(">I", self._exactly(4))
+        message: Message = json.loads(self._exactly(size))
+        if not message.get("ok"):
+            raise from_json(message)
+        return message
+
+    def _exactly(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            try:
+                data = self._sock.recv(1 << 20)
+            except ConnectionError:
+                data = b""
+            if not data:
+                raise WentAway
+            self._buffer += data
+        found, self._buffer = self._buffer[:size], self._buffer[size:]
+        return found
+
+
+def _environment() -> dict[str, str]:
+    """The daemon keeps none of the caller's secrets: only what finding programs and files needs."""
+    keep = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH")
+    prefixes = (
+        "DROMON_",
+        "XDG_",
+        "UV_",
+        "PIP_",
+        "SSL_",
+        "CUDA_VISIBLE",
+        "LD_LIBRARY",
+        "LC_",
+        "PYENV_",
+    )
+    return {k: v for k, v in os.environ.items() if k in keep or k.startswith(prefixes)}
+
+
+def _said(path: str) -> Exception:
+    with open(path) as file:
+        return from_json(json.load(file))
+
+
+def _crashed(path: str) -> Exception:
+    with open(path, errors="replace") as file:
+        lines = file.read().strip().splitlines()
+    last = lines[-1] if lines else "without a word"
+    return StateDirectoryUnusable(f"the daemon ended at once: {last}", hint=f"See {path}.")

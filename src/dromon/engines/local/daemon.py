@@ -1,0 +1,280 @@
+"""The daemon's process: start, recover, serve, leave when idle. The loop and its timers.
+
+Jobs are decided by the arbiter, started by the runner, asked about at the desk; this file ties
+them to one asyncio loop.
+"""
+
+import argparse
+import asyncio
+import fcntl
+import getpass
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from logging.handlers import RotatingFileHandler
+from typing import Any
+
+from dromon import __version__
+from dromon.agent.frames import Message
+from dromon.agent.record import Record
+from dromon.coordinator.door import Admitted
+from dromon.engines.intake import Intake
+from dromon.engines.local import recovery, server
+from dromon.engines.local.arbiter import Arbiter
+from dromon.engines.local.clock import Clock
+from dromon.engines.local.desk import Desk
+from dromon.engines.local.gpus import Locks
+from dromon.engines.local.home import Home
+from dromon.engines.local.jobs import Job
+from dromon.engines.local.journal import Journal
+from dromon.engines.local.machine import survey
+from dromon.engines.local.runner import Runner
+from dromon.errors import DromonError
+from dromon.lifecycle import events as ev
+from dromon.storage.blobs import BlobStore
+
+log = logging.getLogger("dromon.daemon")
+IDLE = 900.0  # leaves after so long without jobs and commands
+SWEEP = 2.0
+
+
+class Daemon:
+    """Everything of one user's daemon, living on one loop."""
+
+    def __init__(self, home: Home, fake_gpus: int, stay: bool) -> None:
+        self.home = home
+        self.loop = asyncio.get_running_loop()
+        self.stay = stay
+        self.started = time.time()
+        self.journal = Journal(home.journal)
+        self.clock = Clock(self.journal)
+        self.blobs = BlobStore(home.blobs)
+        self.machine = survey(fake_gpus)
+        locks = Locks(home.path("gpus") if fake_gpus else None)
+        user = getpass.getuser()
+        self.runner = Runner(
+            home, self.machine, self.blobs, locks, user, self.loop,
+            happen=self.happen, built=self.built, kept=self.kept,
+        )  # fmt: skip
+        self.arbiter = Arbiter(self.journal, self.machine, locks, self, user)
+        self.desk = Desk(self, Intake(self.blobs, home.path("index")))
+        self.agents: dict[int, server.Agent] = {}
+        self.commands: set[server.Command] = set()
+        self.last_used = self.loop.time()
+        self.done = asyncio.Event()
+        self._keys: dict[str, bytes] = {}
+        self._flush_is_due = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    # ---- the arbiter's hands --------------------------------------------------------------------
+
+    def send(self, peer: int, message: dict[str, Any]) -> None:
+        wire = self.agents.get(peer)
+        if wire is not None:
+            wire.send(message)
+
+    def prepare(self, job: Job) -> None:
+        self.runner.prepare(job)
+
+    def launch(self, job: Job, launches: list[ev.Launch]) -> None:
+        self.runner.launch(job, launches)
+
+    def keep_outputs(self, job: Job) -> None:
+        self.runner.keep_outputs(job)
+
+    def clean(self, job: Job) -> None:
+        self.runner.clean(job)
+        self._keys.pop(job.id, None)
+
+    # ---- things happen --------------------------------------------------------------------------
+
+    def happen(self, job: Job, event: ev.Event) -> None:
+        if job.id in self.arbiter.jobs and not job.gang.is_terminal:
+            self.arbiter.happen(job, event, self.clock.now())
+            self.due()
+
+    def built(self, job: Job, environment: Mapping[str, Any]) -> None:
+        if job.id in self.arbiter.jobs and not job.gang.is_terminal:
+            self.arbiter.environment_built(job, environment, self.clock.now())
+            self.due()
+
+    def kept(self, job: Job) -> None:
+        self.arbiter.close(job, self.clock.now())
+        self.due()
+
+    def due(self) -> None:
+        """Flush once the loop has taken in what lies ready: one commit for all of it."""
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        self._flush_is_due = False
+        self.last_used = self.loop.time()
+        self.arbiter.flush(self.clock.now())
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """Wake up when the first gang wants to."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        wakes = [job.gang.wake_at for job in self.arbiter.awake() if job.gang.wake_at is not None]
+        if wakes:
+            delay = max(0.0, min(wakes) - self.clock.now())
+            self._alarm = self.loop.call_later(delay + 0.001, self._tick)
+
+    def _tick(self) -> None:
+        now = self.clock.now()
+        for job in list(self.arbiter.awake()):
+            if job.gang.wake_at is not None and job.gang.wake_at <= now:
+                self.arbiter.happen(job, ev.Tick(), now)
+        self.due()
+
+    # ---- agents ---------------------------------------------------------------------------------
+
+    def key_of(self, job: str) -> bytes | None:
+        if job not in self.arbiter.jobs:
+            return None
+        if job not in self._keys:
+            try:
+                with open(Record(self.home.record(job)).key) as file:
+                    self._keys[job] = file.read().encode()
+            except OSError:
+                return None
+        return self._keys[job]
+
+    def on_hello(self, wire: server.Agent, admitted: Admitted) -> None:
+        job = self.arbiter.jobs[admitted.job]
+        self.agents[wire.number] = wire
+        effects = job.coordinator.on_hello(wire.number, admitted.member, admitted.run)
+        self.arbiter.carry_out(job, effects, self.clock.now())
+        self.due()
+
+    def on_message(self, wire: server.Agent, message: Message) -> None:
+        assert wire.admitted is not None
+        job = self.arbiter.jobs.get(wire.admitted.job)
+        if job is None:  # it ended while this was on its way
+            wire.send({"op": "bye"})
+            return
+        now = self.clock.now()
+        effects = job.coordinator.on_message(
+            wire.number, wire.admitted.member, wire.admitted.run, message, now
+        )
+        if effects:
+            self.arbiter.carry_out(job, effects, now)
+            self.due()
+
+    def on_gone(self, wire: server.Agent) -> None:
+        self.agents.pop(wire.number, None)
+        assert wire.admitted is not None
+        job = self.arbiter.jobs.get(wire.admitted.job)
+        if job is None:
+            return
+        member = job.coordinator.on_gone(wire.number)
+        if member is not None and not wire.dismissed:
+            self.loop.call_later(0.05, self._look_at, job, member, wire.admitted.run)
+
+    def _look_at(self, job: Job, member: str, run: int) -> None:
+        gone = job.id not in self.arbiter.jobs or member in job.coordinator.peers
+        if not gone and job.gang.members[member].run == run and job.placement is not None:
+            recovery.look_at(self.arbiter, self.home, job, member, run, self.clock.now())
+            self.due()
+
+    # ---- life -----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        recovery.recover(self.arbiter, self.home, self.clock.now(), self.clock.same_boot)
+        self.runner.start_launcher()
+        agents = await server.listen(self.home.agents_socket, lambda: server.Agent(self))
+        self.flush()
+        commands = await server.listen(self.home.socket, self._command)
+        log.info("daemon %s serves %s", __version__, self.home.root)
+        sweeper = asyncio.ensure_future(self._sweep())
+        try:
+            await self.done.wait()
+        finally:
+            sweeper.cancel()
+            commands.close()
+            agents.close()
+            os.unlink(self.home.socket)
+            await asyncio.sleep(0)
+            self.runner.close()
+            self.journal.close()
+            log.info("daemon leaves")
+
+    def _command(self) -> server.Command:
+        wire = server.Command(self.desk.answer, self.commands.discard)
+        self.commands.add(wire)
+        return wire
+
+    async def _sweep(self) -> None:
+        """Now and then: members nobody hears of, GPUs other users let go, nothing to do at all."""
+        while True:
+            await asyncio.sleep(SWEEP)
+            try:
+                self.arbiter.look_for_freed_gpus()
+                recovery.sweep(self.arbiter, self.home, self.clock.now())
+                self.due()
+                self.commands = {c for c in self.commands if c.is_open}
+                if self.arbiter.jobs or self.commands or self.stay:
+                    self.last_used = self.loop.time()
+                elif self.loop.time() - self.last_used > IDLE:
+                    self.done.set()
+            except Exception:
+                log.exception("sweeping")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="dromon daemon")
+    parser.add_argument("--home", required=True)
+    parser.add_argument("--fake-gpus", type=int, default=0)
+    parser.add_argument("--stay", action="store_true")
+    options = parser.parse_args(arguments)
+    home = Home(options.home)
+    try:
+        home.make()
+        lock = _only_one(home)
+        if lock is None:
+            return 0  # another daemon serves this home already
+        _log_to(home)
+        asyncio.run(_serve(home, options.fake_gpus, options.stay))
+    except DromonError as error:
+        # The command that started us waits for a socket or for this.
+        with open(os.path.join(home.runtime, "daemon.error"), "w") as file:
+            json.dump(error.to_json(), file)
+        return error.exit_code
+    return 0
+
+
+async def _serve(home: Home, fake_gpus: int, stay: bool) -> None:
+    daemon = Daemon(home, fake_gpus, stay)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        daemon.loop.add_signal_handler(number, daemon.done.set)
+    await daemon.run()
+
+
+def _only_one(home: Home) -> int | None:
+    fd = os.open(home.path("daemon.pid"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd
+
+
+def _log_to(home: Home) -> None:
+    handler = RotatingFileHandler(home.path("daemon.log"), maxBytes=4 << 20, backupCount=2)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

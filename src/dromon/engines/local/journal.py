@@ -1,0 +1,174 @@
+"""The journal: every accepted job and every event of it, in SQLite. Rows only, no decisions.
+
+Writes gather in one transaction. `commit` makes them safe from a kill of this process; `sync`
+makes them safe from a loss of power. Effects may follow `commit`; "accepted" is said after
+`sync`.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from dromon.errors import StateDirectoryUnusable
+
+SCHEMA = 1
+_TABLES = """
+CREATE TABLE IF NOT EXISTS jobs (
+  id TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, name TEXT NOT NULL, state TEXT NOT NULL,
+  submitted REAL NOT NULL, started REAL, ended REAL, attempt INTEGER NOT NULL DEFAULT 0,
+  request TEXT NOT NULL, verdict TEXT
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS jobs_active ON jobs(number) WHERE ended IS NULL;
+CREATE INDEX IF NOT EXISTS jobs_name ON jobs(name, number);
+CREATE TABLE IF NOT EXISTS events (
+  job TEXT NOT NULL, seq INTEGER NOT NULL, time REAL NOT NULL, event TEXT NOT NULL,
+  PRIMARY KEY (job, seq)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+class Row(NamedTuple):
+    """One job as the journal knows it."""
+
+    id: str
+    number: int
+    name: str
+    state: str
+    submitted: float
+    started: float | None
+    ended: float | None
+    attempt: int
+    request: str
+    verdict: str | None
+
+
+_COLUMNS = ", ".join(Row._fields)
+
+
+class Journal:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            mode = self._db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            if mode != "wal":
+                raise StateDirectoryUnusable(f"{path}: SQLite gave journal mode {mode}, not WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_TABLES)
+            self._check_schema()
+        except sqlite3.Error as error:
+            raise StateDirectoryUnusable(f"cannot open the journal {path}: {error}") from None
+        os.chmod(path, 0o600)
+        self._open = False
+        self._wal = os.open(path + "-wal", os.O_RDONLY)
+
+    def _check_schema(self) -> None:
+        found = self.get("schema")
+        if found is None:
+            self.put("schema", str(SCHEMA))
+        elif found != str(SCHEMA):
+            raise StateDirectoryUnusable(
+                f"the journal {self.path} has form {found}, this version of Dromon reads {SCHEMA}",
+                hint="Use the version of Dromon that wrote it, or another DROMON_HOME.",
+            )
+
+    # ---- writing --------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._open = True
+
+    def add_job(self, row: Row) -> None:
+        self._begin()
+        self._db.execute(f"INSERT INTO jobs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?)", row)
+
+    def add_event(self, job: str, seq: int, time: float, event: Mapping[str, Any]) -> None:
+        self._begin()
+        self._db.execute("INSERT INTO events VALUES (?,?,?,?)", (job, seq, time, _encode(event)))
+
+    def set_state(
+        self, job: str, state: str, *, started: float | None, ended: float | None, attempt: int,
+        verdict: Mapping[str, Any] | None,
+    ) -> None:  # fmt: skip
+        self._begin()
+        self._db.execute(
+            "UPDATE jobs SET state=?, started=?, ended=?, attempt=?, verdict=? WHERE id=?",
+            (state, started, ended, attempt, _encode(verdict) if verdict else None, job),
+        )
+
+    def remove(self, jobs: Iterable[str]) -> None:
+        self._begin()
+        for job in jobs:
+            self._db.execute("DELETE FROM events WHERE job=?", (job,))
+            self._db.execute("DELETE FROM jobs WHERE id=?", (job,))
+
+    def put(self, key: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?,?)", (key, value))
+
+    @property
+    def is_dirty(self) -> bool:
+        return self._open
+
+    def commit(self) -> None:
+        if self._open:
+            self._db.execute("COMMIT")
+            self._open = False
+
+    def sync(self) -> None:
+        """Blocks until all that was committed is on disk. Safe to call from another thread."""
+        os.fdatasync(self._wal)
+
+    def close(self) -> None:
+        self.commit()
+        self._db.close()
+        os.close(self._wal)
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    def get(self, key: str) -> str | None:
+        found = self._db.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def _rows(self, where: str, *values: object) -> Iterator[Row]:
+        for found in self._db.execute(f"SELECT {_COLUMNS} FROM jobs {where}", values):
+            yield Row(*found)
+
+    def job(self, id: str) -> Row | None:
+        return next(self._rows("WHERE id=?", id), None)
+
+    def by_number(self, number: int) -> Row | None:
+        return next(self._rows("WHERE number=?", number), None)
+
+    def active(self) -> list[Row]:
+        return list(self._rows("WHERE ended IS NULL ORDER BY number"))
+
+    def latest(self, limit: int) -> list[Row]:
+        return list(self._rows("ORDER BY number DESC LIMIT ?", limit))
+
+    def ended_before(self, time: float) -> list[Row]:
+        return list(self._rows("WHERE ended IS NOT NULL AND ended < ? ORDER BY number", time))
+
+    def back(self, steps: int) -> Row | None:
+        return next(self._rows("ORDER BY number DESC LIMIT 1 OFFSET ?", steps), None)
+
+    def named(self, name: str) -> list[Row]:
+        return list(self._rows("WHERE name=? ORDER BY number DESC LIMIT 2", name))
+
+    def starting_with(self, prefix: str) -> list[Row]:
+        """Jobs whose id starts so; two are enough to know that it is ambiguous."""
+        end = prefix + "\U0010ffff"
+        return list(self._rows("WHERE id >= ? AND id < ? ORDER BY number LIMIT 5", prefix, end))
+
+    def events(self, job: str) -> list[tuple[float, dict[str, Any]]]:
+        found = self._db.execute("SELECT time, event FROM events WHERE job=? ORDER BY seq", (job,))
+        return [(time, json.loads(event)) for time, event in found]
+
+    def last_number(self) -> int:
+        kept = int(self.get("last_number") or 0)  # numbers of removed jobs are not given again
+        found = self._db.execute("SELECT max(number) FROM jobs").fetchone()[0]
+        return max(kept, int(found or 0))

@@ -1,0 +1,92 @@
+"""Following a job's logs on this machine: files from its record, its end from the daemon.
+
+The record is looked at again after 1 ms while it grows and after 20 ms when it is quiet; the
+daemon's word that the job has ended cuts the wait short.
+"""
+
+import select
+from collections.abc import Iterator
+from typing import Any
+
+from dromon import __version__
+from dromon.engines.base import LogLine
+from dromon.engines.local.client import Client, Talk
+from dromon.errors import DaemonUnreachable
+from dromon.observe.logs import RecordLogs, Source
+
+SOONEST, LATEST = 0.001, 0.02
+
+
+def lines(
+    client: Client,
+    id: str,
+    *,
+    follow: bool,
+    ranks: frozenset[int] | None = None,
+    members: frozenset[str] | None = None,
+    since: float | None = None,
+    tail: int | None = None,
+    every_run: bool = True,
+) -> Iterator[LogLine]:
+    logs = RecordLogs(client.home.record(id), since=since, tail=tail)
+    wait = SOONEST
+    with Watch(client, id) as watch:
+        while True:
+            status = watch.status
+            logs.add(_sources(status, ranks, members, every_run))
+            over = status["ended"] is not None or not follow
+            found = logs.read()
+            for line in found:
+                yield LogLine(*line)
+            if over and not found:
+                for line in logs.finish():
+                    yield LogLine(*line)
+                return
+            if over:
+                continue
+            wait = SOONEST if found else min(LATEST, wait * 1.5)
+            watch.wait(wait)
+
+
+def _sources(
+    status: dict[str, Any],
+    ranks: frozenset[int] | None,
+    members: frozenset[str] | None,
+    every_run: bool,
+) -> Iterator[Source]:
+    for m in status["members"]:
+        if members is not None and m["member"] not in members:
+            continue
+        if ranks is not None and m["rank"] not in ranks:
+            continue
+        for run in range(1 if every_run else m["run"], m["run"] + 1):
+            yield Source(m["member"], run, m["rank"])
+
+
+class Watch:
+    """The job's status as last told, without ever blocking longer than asked."""
+
+    def __init__(self, client: Client, id: str) -> None:
+        self._client = client
+        self._id = id
+        self._open()
+
+    def _open(self) -> None:
+        self._talk = Talk(self._client.connect())
+        self._talk.send({"op": "watch", "version": __version__, "ref": self._id})
+        self.status: dict[str, Any] = self._talk.answer()["status"]
+
+    def wait(self, seconds: float | None) -> None:
+        try:
+            if self._talk.pending() or select.select([self._talk], [], [], seconds)[0]:
+                self.status = self._talk.answer()["status"]
+        except DaemonUnreachable:
+            # It was killed or restarted. The members and their logs go on meanwhile.
+            self._talk.close()
+            self._open()
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._talk.close()

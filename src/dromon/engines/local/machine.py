@@ -1,0 +1,47 @@
+"""What this machine has to give: processors, memory, GPUs, and which limits it can enforce."""
+
+import os
+import socket
+from dataclasses import dataclass
+
+from dromon.engines.local.cgroups import Cgroups
+from dromon.engines.local.gpus import Device, discover
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    name: str
+    cpus: float
+    memory: int
+    gpus: tuple[Device, ...]
+    cgroups: Cgroups | None
+
+    @property
+    def enforced(self) -> dict[str, str]:
+        """For each limit, how it is kept."""
+        memory = (
+            self.cgroups.describe()
+            if self.cgroups
+            else "best effort: the agent measures every second and ends a member over its limit "
+            "(no cgroup may be made here)"
+        )
+        gpus = "by CUDA_VISIBLE_DEVICES and a lock shared by all users; not by the kernel"
+        return {"memory": memory, "gpus": gpus, "cpus": "counted, not enforced"}
+
+
+def survey(fake_gpus: int = 0) -> Machine:
+    return Machine(
+        name=socket.gethostname(),
+        cpus=float(len(os.sched_getaffinity(0))),
+        memory=_memory(),
+        gpus=tuple(discover(fake_gpus)),
+        cgroups=Cgroups.probe(),
+    )
+
+
+def _memory() -> int:
+    with open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemTotal:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,168 @@
+"""What commands ask about jobs and about this machine. Nothing is changed here."""
+
+import json
+from typing import Any
+
+from dromon import sched
+from dromon.agent.frames import Message
+from dromon.agent.record import Record
+from dromon.engines.local import jobs, outputs
+from dromon.engines.local.arbiter import ENVIRONMENT
+from dromon.engines.local.compile import LACKS
+from dromon.engines.local.counter import Counter
+from dromon.engines.local.journal import Row
+from dromon.engines.local.recovery import rebuild
+from dromon.engines.local.server import Command
+from dromon.lifecycle import states
+
+_WAITING = ("sentence", "reason", "position", "holders", "missing", "unblock")
+
+
+class Questions(Counter):
+    def status(self, row: Row) -> dict[str, Any]:
+        """With its members: those of a job that is over come from its events."""
+        active = self.daemon.arbiter.jobs.get(row.id)
+        if active is None:
+            active = rebuild(self.daemon.arbiter, row)
+            active.ended = row.ended
+        return active.status()
+
+    def brief(self, row: Row) -> dict[str, Any]:
+        """For lists: a job that is over from its row alone."""
+        active = self.daemon.arbiter.jobs.get(row.id)
+        return active.status() if active else jobs.status_of(row)
+
+    def on_find(self, wire: Command, message: Message) -> Message:
+        row = self.find(message["ref"])
+        return {"id": row.id, "number": row.number, "name": row.name}
+
+    def on_status(self, wire: Command, message: Message) -> Message:
+        return {"status": self.status(self.find(message["ref"]))}
+
+    def on_list(self, wire: Command, message: Message) -> Message:
+        journal = self.daemon.journal
+        rows = (
+            journal.active()
+            if message.get("active")
+            else journal.latest(message.get("limit") or 1000)
+        )
+        if name := message.get("name"):
+            rows = [r for r in rows if r.name == name]
+        rows = sorted(rows, key=lambda r: r.number)
+        return {"jobs": [self.brief(row) for row in rows]}
+
+    def on_watch(self, wire: Command, message: Message) -> None:
+        """The status now and at every change; the last one is terminal."""
+        row = self.find(message["ref"])
+        active = self.daemon.arbiter.jobs.get(row.id)
+        wire.send({"ok": True, "status": self.status(row)})
+        if active is not None:
+            push: jobs.Watcher = lambda status: wire.send({"ok": True, "status": status})  # noqa: E731
+            active.watchers.append(push)
+            wire.on_close.append(lambda: active.watchers.remove(push))
+
+    def on_why(self, wire: Command, message: Message) -> Message:
+        row = self.find(message["ref"])
+        job = self.daemon.arbiter.jobs.get(row.id)
+        return {"waiting": self._waiting(job) if job else None}
+
+    def _waiting(self, job: jobs.Job) -> dict[str, Any] | None:
+        now = self.daemon.clock.now()
+        if job.state == states.PREPARING:
+            doing = job.progress or "starting"
+            return _plain("preparing", f"its environment is being built: {doing}")
+        if job.state == states.RESTARTING:
+            wake = job.gang.wake_at
+            wait = f"; the next attempt starts in {max(0, wake - now):.0f} s" if wake else ""
+            return _plain("backoff", f"it is between two attempts{wait}")
+        if job.state == states.STARTING:
+            late = [n for n, m in job.gang.members.items() if m.state == states.LAUNCHED]
+            return _plain(
+                "barrier", f"it is placed; waiting for {', '.join(late) or 'its members'}"
+            )
+        if job.state != states.QUEUED:
+            return None
+        waiting = sched.explain(self.daemon.arbiter.cluster, job.id, now)
+        return {name: getattr(waiting, name) for name in _WAITING}
+
+    def on_show(self, wire: Command, message: Message) -> Message:
+        row = self.find(message["ref"])
+        request = json.loads(row.request)
+        record = Record(self.daemon.home.record(row.id))
+        active = self.daemon.arbiter.jobs.get(row.id)
+        events = [(t, e) for t, e in self.daemon.journal.events(row.id)]
+        built = next((e["environment"] for _, e in events if e["kind"] == ENVIRONMENT), None)
+        return {
+            "status": self.status(row),
+            "request": request,
+            "environment": built or request["environment"],
+            "timeline": [{"time": row.submitted, "event": "Submitted"}]
+            + [
+                {"time": time, "event": event.pop("kind"), "detail": event}
+                for time, event in events
+            ],
+            "outputs": outputs.read(record)["outputs"],
+            "record": record.root,
+            "work": record.work(active.gang.attempt if active else row.attempt),
+        }
+
+    def on_request(self, wire: Command, message: Message) -> Message:
+        row = self.find(message["ref"])
+        return {"id": row.id, "request": json.loads(row.request)}
+
+    def on_probe(self, wire: Command, message: Message) -> Message:
+        machine = self.daemon.machine
+        return {
+            "capabilities": {
+                "engine": "local",
+                "gang": "sched",
+                "resources": {
+                    "cpus": machine.cpus,
+                    "memory": machine.memory,
+                    "gpus": len(machine.gpus),
+                },
+                "grace": None,
+                "queues": ["default"],
+                "enforced": machine.enforced,
+                "lacks": dict(LACKS),
+            }
+        }
+
+    def on_nodes(self, wire: Command, message: Message) -> Message:
+        machine, arbiter = self.daemon.machine, self.daemon.arbiter
+        free = arbiter.cluster.free(machine.name)
+        held = {
+            gpu: job.id
+            for job in arbiter.jobs.values()
+            if job.placement
+            for seat in job.placement.members.values()
+            for gpu in seat.gpus
+        }
+        gpus = [
+            {
+                "index": d.index, "uuid": d.uuid, "name": d.name, "kind": d.kind,
+                "memory": d.memory, "job": held.get(d.uuid),
+                "holder": arbiter.locks.holder(d.uuid),
+            }
+            for d in machine.gpus
+        ]  # fmt: skip
+        node = {
+            "name": machine.name,
+            "total": {"cpus": machine.cpus, "memory": machine.memory, "gpus": len(machine.gpus)},
+            "free": free,
+            "gpus": gpus,
+            "notes": [f"{limit}: {how}" for limit, how in machine.enforced.items()],
+        }
+        return {"nodes": [node]}
+
+    def on_queues(self, wire: Command, message: Message) -> Message:
+        running = sum(1 for j in self.daemon.arbiter.jobs.values() if j.placement)
+        queued = len(self.daemon.arbiter.jobs) - running
+        return {"queues": [{"name": "default", "running": running, "queued": queued}]}
+
+
+def _plain(reason: str, sentence: str) -> dict[str, Any]:
+    return {
+        "sentence": sentence, "reason": reason, "position": None, "holders": [], "missing": {},
+        "unblock": [],
+    }  # fmt: skip

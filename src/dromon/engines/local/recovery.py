@@ -1,0 +1,116 @@
+"""A daemon's first minute: read the journal, find what still runs, do what is owed.
+
+A member's run is claimed by exactly one agent (agent.record: `claim`), so launching again what
+may or may not have been launched is safe: the second agent finds the claim and leaves.
+"""
+
+import json
+import logging
+import os
+from typing import Any
+
+from dromon.agent import claim, process
+from dromon.agent.record import Record
+from dromon.engines.local.arbiter import ENVIRONMENT, PLACEMENT, Arbiter
+from dromon.engines.local.home import Home
+from dromon.engines.local.jobs import Job
+from dromon.engines.local.journal import Row
+from dromon.lifecycle import events as ev
+from dromon.lifecycle import states
+from dromon.sched import JobStarted, JobStopping, Placement
+
+log = logging.getLogger("dromon.recovery")
+
+
+def recover(arbiter: Arbiter, home: Home, now: float, same_boot: bool) -> None:
+    for row in arbiter.journal.active():
+        job = rebuild(arbiter, row)
+        arbiter.jobs[job.id] = job
+        if job.state == states.PREPARING:
+            arbiter.again(arbiter.hands.prepare, job)
+        elif job.gang.is_terminal:
+            arbiter.finish_again(job, now)
+        else:
+            arbiter.enqueue_again(job)
+            if job.placement is not None:
+                arbiter.cluster.apply(JobStarted(job.id, job.placement))
+                if job.state in (states.STOPPING, states.RESTARTING):
+                    arbiter.cluster.apply(JobStopping(job.id))
+            if not same_boot:
+                lose_everything(arbiter, job, now)
+    sweep(arbiter, home, now)
+
+
+def rebuild(arbiter: Arbiter, row: Row) -> Job:
+    """The job as it was when the last life of the daemon committed for the last time."""
+    job = Job(row, json.loads(row.request))
+    job.told = row.state
+    for time, data in arbiter.journal.events(row.id):
+        job.seq += 1
+        kind = data["kind"]
+        if kind == PLACEMENT:
+            job.placement = Placement.from_json(data["placement"])
+        elif kind == ENVIRONMENT:
+            job.environment = data["environment"]
+        else:
+            job.coordinator.replay(ev.from_json(data), time)
+    if job.seq and job.gang.state == states.QUEUED:
+        job.placement = None
+    return job
+
+
+def lose_everything(arbiter: Arbiter, job: Job, now: float) -> None:
+    """The machine was started anew: no process of the job is left."""
+    for name, member in list(job.gang.members.items()):
+        if member.run and member.state not in states.MEMBER_ENDED:
+            arbiter.happen(job, ev.MemberLost(name, member.run, "the machine was restarted"), now)
+
+
+def sweep(arbiter: Arbiter, home: Home, now: float) -> None:
+    """Members without a connection: still alive, ended meanwhile, gone, or never started?"""
+    for job in list(arbiter.jobs.values()):
+        if job.placement is None:
+            continue
+        for name, member in list(job.gang.members.items()):
+            if member.run and member.state not in states.MEMBER_ENDED:
+                if name not in job.coordinator.peers:
+                    look_at(arbiter, home, job, name, member.run, now)
+
+
+def look_at(arbiter: Arbiter, home: Home, job: Job, name: str, run: int, now: float) -> None:
+    record = Record(home.record(job.id))
+    folder = record.run(name, run)
+    claimed = claim.read(folder)
+    if claimed is None:
+        _never_came(arbiter, job, folder, name, run, now)
+        return
+    alive = claimed.is_alive
+    exit = _read(record.exit(name, run))  # after the look at the process: it may just have ended
+    if exit is not None:
+        arbiter.happen(job, ev.MemberExited(name, run, exit), now)
+    elif not alive:
+        left = process.kill_survivors(f"{job.id}/{name}/{run}")
+        log.warning("%s/%s: its agent died; ended %s", job.id, name, left or "nothing more")
+        arbiter.happen(job, ev.MemberLost(name, run, "its agent was killed"), now)
+    # Otherwise it lives and will say hello again by itself.
+
+
+def _never_came(arbiter: Arbiter, job: Job, folder: str, name: str, run: int, now: float) -> None:
+    """No agent has this run yet: launch it again, or, if it is not wanted any more, take its
+    place, so that an agent still on its way finds the claim and leaves."""
+    if job.gang.members[name].state == states.LAUNCHED:
+        arbiter.again(arbiter.hands.launch, job, [ev.Launch(name, run, job.gang.attempt)])
+    else:
+        os.makedirs(folder, exist_ok=True)
+        if claim.take(folder):
+            arbiter.happen(job, ev.MemberLost(name, run, "it was stopped before it started"), now)
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    """None when it is not there, or not whole yet."""
+    try:
+        with open(path) as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,321 @@
+"""The daemon's hands: environments, working directories, the launcher, outputs, cleaning up.
+
+Slow things happen in threads and come back to the loop as events. Nothing is decided here.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from dromon import frameworks
+from dromon.agent.launcher import send_launch
+from dromon.agent.plan import AgentPlan
+from dromon.agent.record import Record
+from dromon.engines.local import gpus, outputs
+from dromon.engines.local.home import Home
+from dromon.engines.local.jobs import Job
+from dromon.engines.local.machine import Machine
+from dromon.errors import DromonError
+from dromon.lifecycle import events as ev
+from dromon.packaging import environment, lightapp, payload, snapshot
+from dromon.storage.blobs import BlobStore
+
+log = logging.getLogger("dromon.runner")
+
+
+class Runner:
+    """Starts members. `happen(job, event)` and `built(job, environment)` lead back to the loop."""
+
+    def __init__(
+        self,
+        home: Home,
+        machine: Machine,
+        blobs: BlobStore,
+        locks: gpus.Locks,
+        user: str,
+        loop: asyncio.AbstractEventLoop,
+        happen: Callable[[Job, ev.Event], None],
+        built: Callable[[Job, Mapping[str, Any]], None],
+        kept: Callable[[Job], None],
+    ) -> None:
+        self.home = home
+        self.machine = machine
+        self.blobs = blobs
+        self.locks = locks
+        self.user = user
+        self.loop = loop
+        self.happen = happen
+        self.built = built
+        self.kept = kept
+        self.threads = ThreadPoolExecutor(4, thread_name_prefix="runner")
+        self.builders = ThreadPoolExecutor(2, thread_name_prefix="builder")
+        self._launcher: socket.socket | None = None
+        self._launcher_process: subprocess.Popen[bytes] | None = None
+        self._light = lightapp.build(home.path("light")).path
+        self._devices = {d.uuid: d for d in machine.gpus}
+        self._cgroups: dict[str, list[str]] = {}
+
+    # ---- before the queue -----------------------------------------------------------------------
+
+    def prepare(self, job: Job) -> None:
+        """Resolve and build the environment; then Prepared, or PrepareFailed in uv's words."""
+        asked = job.request["environment"]
+
+        def progress(text: str) -> None:
+            job.progress = text
+
+        def build() -> dict[str, Any]:
+            lock = environment.resolve(
+                asked["request"], asked["base"], self.home.cache, asked["python_hint"]
+            )
+            python = environment.build(lock, self.home.cache, progress)
+            return {"kind": "uv", "python": python, "digest": lock.digest, "lock": lock.text}
+
+        def done(future: "asyncio.Future[dict[str, Any]]") -> None:
+            error = future.exception()
+            if error is None:
+                self.built(job, future.result())
+            elif isinstance(error, DromonError):
+                self.happen(job, ev.PrepareFailed("environment", error.message))
+            else:
+                log.error("building the environment of %s", job.id, exc_info=error)
+                self.happen(job, ev.PrepareFailed("internal", repr(error)))
+
+        self.loop.run_in_executor(self.builders, build).add_done_callback(done)
+
+    # ---- members start --------------------------------------------------------------------------
+
+    def launch(self, job: Job, launches: list[ev.Launch]) -> None:
+        record = Record(self.home.record(job.id))
+        attempt = launches[0].attempt
+        work = record.work(attempt)
+        if os.path.isdir(work):
+            self._launch_all(job, record, launches)
+            return
+
+        def prepare() -> None:
+            self._lay_out(job, record)
+            code = job.request["code"]
+            partial = f"{work}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            if code is None:
+                os.makedirs(partial, exist_ok=True)
+            else:
+                snapshot.materialise(code["digest"], self.blobs, partial)
+            os.rename(partial, work)
+
+        code = job.request["code"]
+        if code is None or code["size"] == 0:
+            # Nothing to copy: a hop through a thread would cost more than it spares.
+            try:
+                prepare()
+            except (OSError, DromonError) as error:
+                self._could_not_launch(job, launches, error)
+            else:
+                self._launch_all(job, record, launches)
+            return
+
+        def done(future: "asyncio.Future[None]") -> None:
+            error = future.exception()
+            if error is None:
+                self._launch_all(job, record, launches)
+            else:
+                self._could_not_launch(job, launches, error)
+
+        self.loop.run_in_executor(self.threads, prepare).add_done_callback(done)
+
+    def _could_not_launch(self, job: Job, launches: list[ev.Launch], error: BaseException) -> None:
+        text = error.message if isinstance(error, DromonError) else str(error)
+        log.error("laying out %s: %s", job.id, text)
+        for each in launches:
+            exit = {"cause": "internal", "message": f"could not lay out the code: {text}"}
+            self.happen(job, ev.MemberExited(each.member, each.run, exit))
+
+    def _lay_out(self, job: Job, record: Record) -> None:
+        """The record's directories and files, before the first member."""
+        os.makedirs(record.path("work"), mode=0o700, exist_ok=True)
+        if os.path.exists(record.coordinator):
+            return
+        os.makedirs(record.checkpoints, exist_ok=True)
+        for name, path in job.request["volumes"].items():
+            if path == record.path("volumes", name):
+                os.makedirs(path, exist_ok=True)
+        _write(record.request, json.dumps(job.request, indent=1, sort_keys=True))
+        _write(record.config, json.dumps(job.request["config"]))
+        _write(record.key, secrets.token_hex(32))
+        address = {"address": f"unix:{self.home.agents_socket}", "epoch": 1}
+        _write(record.coordinator, json.dumps(address))
+
+    def _launch_all(self, job: Job, record: Record, launches: list[ev.Launch]) -> None:
+        for each in launches:
+            if job.placement is None:
+                return  # stopped or preempted meanwhile
+            plan = self._plan(job, record, each)
+            fds = self._gpu_fds(job, each.member)
+            if fds is None:
+                continue  # the last run still lets go of its GPU; the sweep launches it again
+            os.makedirs(record.run(each.member, each.run), exist_ok=True)
+            self._send(plan, fds)
+
+    def _gpu_fds(self, job: Job, member: str) -> list[int] | None:
+        """The descriptors that hold this member's GPUs; a restarted daemon takes them anew."""
+        assert job.placement is not None
+        seat = job.placement.members[member]
+        for gpu in seat.gpus:
+            if gpu not in job.gpu_fds:
+                fd = self.locks.take(gpu, {"user": self.user, "job": job.id})
+                if fd is None:
+                    return None
+                job.gpu_fds[gpu] = fd
+        return [job.gpu_fds[gpu] for gpu in seat.gpus]
+
+    def _plan(self, job: Job, record: Record, launch: ev.Launch) -> AgentPlan:
+        assert job.placement is not None
+        role, _, index = launch.member.rpartition("-")
+        asked = job.request["roles"][role]
+        seat = job.placement.members[launch.member]
+        devices = [self._devices[gpu] for gpu in seat.gpus]
+        memory = asked["memory"]
+        return AgentPlan(
+            job=job.id,
+            role=role,
+            index=int(index),
+            run=launch.run,
+            attempt=launch.attempt,
+            record=record.root,
+            work=record.work(launch.attempt),
+            command=self._command(job, asked["command"]),
+            framework=job.request["framework"],
+            processes=asked["processes"],
+            ports=frameworks.ports_needed(
+                job.request["framework"], role, int(index), asked["processes"]
+            ),
+            env=self._environment(job, asked, devices),
+            secrets=self.home.secrets(job.id) if job.request["supplied"] else "",
+            grace=job.request["gang"]["stop_grace"],
+            memory=memory,
+            cgroups=self._cgroup(job, launch, memory),
+        )
+
+    def _command(self, job: Job, command: str | list[str]) -> str | list[str]:
+        python = job.environment.get("python", "python3")
+        if job.request["payload"]:
+            function = self.blobs.path(job.request["payload"]["digest"])
+            return [python, payload.runner(self.home.path("light")), function]
+        if isinstance(command, list) and command[0] in ("python", "python3"):
+            return [python, *command[1:]]
+        return command
+
+    def _environment(
+        self, job: Job, asked: Mapping[str, Any], devices: list[gpus.Device]
+    ) -> dict[str, str]:
+        """Host, engine and user variables; the agent adds the framework's and its own."""
+        env = dict(job.request["facts"].get("inherited", {}))
+        python = job.environment.get("python", "")
+        if job.environment["kind"] == "uv":
+            folder = os.path.dirname(python)
+            env["PATH"] = f"{folder}:{env.get('PATH', os.defpath)}"
+            env["VIRTUAL_ENV"] = os.path.dirname(folder)
+            env.pop("PYTHONPATH", None)
+        if python != sys.executable:
+            # `import dromon` for context() works in any environment, without installing it there.
+            env["PYTHONPATH"] = ":".join(filter(None, (env.get("PYTHONPATH"), self._light)))
+        env["DROMON_HOME"] = self.home.root
+        env["DROMON_JOB_NAME"] = job.name
+        for name, path in job.request["volumes"].items():
+            env["DROMON_VOLUME_" + name.upper().replace("-", "_")] = path
+        if self.machine.gpus:
+            env.update(gpus.visible(devices))
+        return {**env, **asked["env"]}
+
+    def _cgroup(self, job: Job, launch: ev.Launch, memory: int | None) -> tuple[str, ...]:
+        if memory is None or self.machine.cgroups is None:
+            return ()
+        name = f"dromon-{job.id}-{launch.member}-{launch.run}"
+        try:
+            path = self.machine.cgroups.make(name, memory)
+        except OSError as error:
+            log.warning("no cgroup for %s: %s", name, error)
+            return ()
+        self._cgroups.setdefault(job.id, []).append(path)
+        return (path,)
+
+    # ---- the launcher ---------------------------------------------------------------------------
+
+    def start_launcher(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        keep = {
+            k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "USER", "TMPDIR")
+        }
+        with theirs:
+            self._launcher_process = subprocess.Popen(
+                [sys.executable, "-m", "dromon.agent.launcher", str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),), env=keep, stdin=subprocess.DEVNULL, cwd="/",
+                start_new_session=True,
+            )  # fmt: skip
+        self._launcher = ours
+
+    def _send(self, plan: AgentPlan, fds: list[int]) -> None:
+        for _ in range(2):
+            if self._launcher is None:
+                self.start_launcher()
+            assert self._launcher is not None
+            try:
+                send_launch(self._launcher, plan, fds)
+                return
+            except OSError as error:
+                log.warning("the launcher is gone (%s); starting another", error)
+                self._launcher.close()
+                self._launcher = None
+        log.error("no launcher takes %s/%s", plan.job, plan.member)
+
+    def close(self) -> None:
+        if self._launcher is not None:
+            self._launcher.close()
+        if self._launcher_process is not None:
+            self._launcher_process.wait()
+        self.threads.shutdown(wait=False, cancel_futures=True)
+        self.builders.shutdown(wait=False, cancel_futures=True)
+
+    # ---- after the end --------------------------------------------------------------------------
+
+    def keep_outputs(self, job: Job) -> None:
+        record = Record(self.home.record(job.id))
+
+        def keep() -> None:
+            outputs.keep(record, job.gang.attempt, job.request["outputs"], self.blobs)
+
+        def done(future: "asyncio.Future[None]") -> None:
+            error = future.exception()
+            if error is not None:
+                log.error("keeping the outputs of %s", job.id, exc_info=error)
+                outputs.note_failure(record, str(error))
+            self.kept(job)
+
+        self.loop.run_in_executor(self.threads, keep).add_done_callback(done)
+
+    def clean(self, job: Job) -> None:
+        record = Record(self.home.record(job.id))
+        for path in (self.home.secrets(job.id), record.key):
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                pass
+        for path in self._cgroups.pop(job.id, ()):
+            assert self.machine.cgroups is not None
+            self.machine.cgroups.remove(path)
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(text)

@@ -1,0 +1,130 @@
+"""Jobs come in: from what a user typed, compiled by a caller, many at once, or again.
+
+What may take long (parsing, hashing) happens in a thread. "Accepted" is said only when the job is
+on disk.
+"""
+
+import json
+import os
+from concurrent.futures import Future
+from typing import Any
+
+from dromon.agent.frames import Message
+from dromon.engines.base import Submission
+from dromon.engines.intake import Request, Seen, Taken
+from dromon.engines.local.arbiter import ENVIRONMENT, role_asks
+from dromon.engines.local.compile import compile_launch, lacking
+from dromon.engines.local.counter import Counter
+from dromon.engines.local.journal import Row
+from dromon.engines.local.server import Command
+
+BATCH = 100  # jobs in one commit
+
+
+class Submissions(Counter):
+    def on_run(self, wire: Command, message: Message) -> None:
+        """From what the user typed: parse, snapshot, accept."""
+        request = Request.from_json(message["request"])
+
+        def take() -> tuple[Taken, Submission]:
+            taken = self.intake.take(request)
+            record = self.daemon.home.record(taken.launch.id)
+            return taken, compile_launch(taken.launch, record, taken.job)
+
+        def done(future: "Future[tuple[Taken, Submission]]") -> None:
+            self._guard(wire, lambda: self._accept(wire, *future.result()))
+
+        self._in_thread(take, done)
+
+    def on_plan(self, wire: Command, message: Message) -> None:
+        """The request a run would make, and nothing more."""
+        request = Request.from_json(message["request"])
+
+        def take() -> dict[str, Any]:
+            taken = self.intake.take(request)
+            made = compile_launch(taken.launch, self.daemon.home.record(taken.launch.id), taken.job)
+            asks = role_asks(made.request)
+            self.daemon.arbiter.refuse_the_impossible(made.id, asks)
+            lacks = lacking(made.request)
+            return {"engine": "local", "id": made.id, "request": made.request, "lacks": lacks,
+                    "enforced": self.daemon.machine.enforced, "notes": list(taken.notes)}  # fmt: skip
+
+        self._in_thread(
+            take, lambda f: self._guard(wire, lambda: wire.send({"ok": True, "plan": f.result()}))
+        )
+
+    def on_rerun(self, wire: Command, message: Message) -> None:
+        """A job again: the same code and lock by digest, the job file with overrides applied."""
+        row = self.find(message["ref"])
+        old = json.loads(row.request)
+        built = next(
+            (e["environment"] for _, e in self.daemon.journal.events(row.id)
+             if e["kind"] == ENVIRONMENT), old["environment"],
+        )  # fmt: skip
+        taken = self.intake.take_again(
+            old, built, message["overrides"], message["environ"], message["token"]
+        )
+        record = self.daemon.home.record(taken.launch.id)
+        self._accept(wire, taken, compile_launch(taken.launch, record, taken.job))
+
+    def on_submit(self, wire: Command, message: Message) -> None:
+        """A submission compiled by the caller: the Engine protocol's way in."""
+        submission = Submission(
+            "local", message["id"], message["request"], message.get("supplied", {})
+        )
+        row, created = self._put([submission])[0]
+        self._after_sync(lambda: wire.send({"ok": True, **_accepted(row, created, ())}))
+
+    def on_submit_many(self, wire: Command, message: Message) -> None:
+        """Many jobs from one place: one snapshot, `BATCH` jobs to a commit."""
+        requests = message["requests"]
+        common = message["common"]
+        accepted: list[list[Any]] = []
+        seen = Seen()
+
+        def take(start: int) -> list[Submission]:
+            made = []
+            for data in requests[start : start + BATCH]:
+                taken = self.intake.take(Request.from_json({**common, **data}), seen)
+                record = self.daemon.home.record(taken.launch.id)
+                made.append(compile_launch(taken.launch, record, taken.job))
+            return made
+
+        def next_batch(start: int) -> None:
+            if start >= len(requests):
+                wire.send({"ok": True, "accepted": accepted})
+                return
+            for row, _ in self._put(take(start)):
+                accepted.append([row.id, row.number, row.name])
+            self._after_sync(lambda: self._guard(wire, lambda: next_batch(start + BATCH)))
+
+        next_batch(0)
+
+    def _accept(self, wire: Command, taken: Taken, submission: Submission) -> None:
+        row, created = self._put([submission])[0]
+        self._after_sync(lambda: wire.send({"ok": True, **_accepted(row, created, taken.notes)}))
+
+    def _put(self, submissions: list[Submission]) -> list[tuple[Row, bool]]:
+        now = self.daemon.clock.now()
+        put = []
+        for submission in submissions:
+            if submission.supplied:
+                _write_private(
+                    self.daemon.home.secrets(submission.id), json.dumps(dict(submission.supplied))
+                )
+            put.append(self.daemon.arbiter.submit(submission, now))
+        self.daemon.flush()
+        return put
+
+
+def _accepted(row: Row, created: bool, notes: tuple[str, ...]) -> Message:
+    return {
+        "id": row.id, "number": row.number, "name": row.name, "state": row.state,
+        "created": created, "notes": list(notes),
+    }  # fmt: skip
+
+
+def _write_private(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(text)

@@ -1,0 +1,102 @@
+"""One attempt: the world it runs in, who has been let in, and how its members ended.
+
+The world is fixed when the barrier opens; a member that comes later has no seat in it and waits
+for the next attempt. No policy and no time here.
+"""
+
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+
+from dromon.lifecycle import barrier, policy, states
+from dromon.lifecycle.members import Members
+from dromon.lifecycle.plan import FOLLOWS, GangPlan
+from dromon.lifecycle.verdict import Verdict
+
+
+class Completion(NamedTuple):
+    """The members that decide have all ended, and nothing forbids to call it done."""
+
+    needed: int
+    ignored: int  # of them failed, and a policy lets it be
+
+
+class Attempt:
+    def __init__(self, plan: GangPlan, members: Members, number: int, now: float) -> None:
+        self.number = number
+        self.since = now  # its first Launch
+        self.world: barrier.Seats = ()  # empty until the barrier opens
+        self.admitted: Set[str] = set()  # the barrier is open for their present run
+        self.succeeded: Set[str] = set()
+        self.excused: Set[str] = set()  # failed, and a policy ignores it
+        self.first_failure: Optional[Verdict] = None
+        self._plan = plan
+        self._members = members
+        self._ranks: Dict[str, int] = {}
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.world)
+
+    @property
+    def size(self) -> int:
+        return len(self.world)
+
+    def takes_part(self, name: str) -> bool:
+        """It has a seat, or nobody has one yet."""
+        return name in self._ranks or not self._ranks
+
+    def rank(self, name: str) -> Optional[int]:
+        return self._ranks.get(name)
+
+    def of_role(self, role: str) -> Set[str]:
+        return {n for n in self._members.now if barrier.role_of(n) == role and self.takes_part(n)}
+
+    def standing(self, *where: str) -> List[str]:
+        """Those that take part and are in these states, in rank order."""
+        members = self._members.now.items()
+        return [n for n, m in members if m.state in where and self.takes_part(n)]
+
+    def is_overdue(self, now: float) -> bool:
+        """It has waited for more than `min` as long as it should."""
+        return now >= self.since + self._plan.gang_wait
+
+    def may_open(self, now: float) -> bool:
+        ready = self.standing(states.READY)
+        return not self.is_open and barrier.may_open(self._plan, ready, self.is_overdue(now))
+
+    def can_start(self, *where: str) -> bool:
+        """Enough for a gang stand there."""
+        return barrier.is_enough(self._plan, self.standing(*where))
+
+    def joining(self) -> List[str]:
+        """Restarted alone, and not yet let into the world there is."""
+        live = self._members.live()
+        return [n for n in live if n in self._ranks and n not in self.admitted]
+
+    def admit(self, names: Tuple[str, ...]) -> None:
+        """Let these in. The first time they are the world; later their addresses are renewed."""
+        if not self._ranks:
+            self._ranks = {name: rank for rank, name in enumerate(names)}
+            for name, rank in self._ranks.items():
+                self._members.change(name, states.READY, rank=rank)
+        now = self._members.now
+        self.world = barrier.seats({n: (now[n].host, now[n].ports) for n in self._ranks})
+        self.admitted.update(names)
+
+    def starts_over(self, names: Set[str]) -> None:
+        """How these ended does not matter any more."""
+        self.succeeded -= names
+        self.excused -= names
+
+    def completion(self) -> Optional[Completion]:
+        deciding = policy.roles_that_end(self._plan)
+        needed = [n for n in self._ranks if barrier.role_of(n) in deciding] or list(self._ranks)
+        if not needed or not all(n in self.succeeded or n in self.excused for n in needed):
+            return None
+        return Completion(len(needed), sum(n in self.excused for n in needed))
+
+    def followers(self) -> Set[str]:
+        """Who may still end by themselves after the deciding members have."""
+        if self._plan.linger <= 0:
+            return set()
+        follows = {r.name for r in self._plan.roles if r.ending == FOLLOWS}
+        return {n for n in self._members.live(self.admitted) if barrier.role_of(n) in follows}

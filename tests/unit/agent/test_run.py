@@ -1,0 +1,469 @@
+"""Agents and real processes: every way a member can run, misbehave and end."""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dromon.agent import process
+from dromon.agent.launcher import send_launch
+
+IGNORES_SIGTERM = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(60)
+"""
+DAEMONISES = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open("daemon.pid", "w").write(str(os.getpid()))
+        time.sleep(60)
+    os._exit(0)
+while not os.path.exists("daemon.pid") or not open("daemon.pid").read():
+    time.sleep(0.01)
+print("left it", flush=True)
+"""
+
+
+def wait_for_line(stage, text):
+    end = time.monotonic() + 30
+    path = Path(stage.record.log("worker-0", 1))
+    while time.monotonic() < end:
+        if path.exists() and text in path.read_bytes():
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"{text!r} was never printed")
+
+
+# ---- ends ---------------------------------------------------------------------------------------
+
+
+def test_output_and_exit_of_a_member_are_kept(stage):
+    exit = stage.play(stage.plan("echo hello; echo oops >&2; exit 3", attempt=2))
+    assert (exit["code"], exit["signal"], exit["cause"]) == (3, None, "user_error")
+    assert exit["message"] == "exited with code 3"
+    assert sorted(exit["last_lines"]) == ["hello", "oops"]
+    assert (exit["member"], exit["run"], exit["attempt"], exit["rank"]) == ("worker-0", 1, 2, 0)
+    assert 0 < exit["started"] <= exit["ended"]
+    assert exit["peak_memory"] > 100_000
+    assert sorted(stage.log()) == [("err", b"oops"), ("out", b"hello")]
+
+
+def test_coordinator_hears_the_whole_story(stage):
+    coordinator = stage.coordinator()
+    stage.play(stage.plan(["true"], ports=2, host="127.0.0.9"))
+    stage.wait_until_gone_or_idle()
+    assert [m["op"] for m in coordinator.heard] == ["hello", "ready", "started", "exited"]
+    ready, started, exited = coordinator.heard[1:]
+    assert ready["host"] == "127.0.0.9"
+    assert len(set(ready["ports"])) == 2
+    assert started["pid"] > 0
+    assert exited["exit"]["code"] == 0
+    assert exited["exit"]["cause"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "number", "message"),
+    [
+        ("true", 0, None, ""),
+        ("exit 77", 77, None, "exited with code 77"),
+        ("kill -SEGV $$", None, 11, "killed by SIGSEGV"),
+        ("kill -KILL $$", None, 9, "killed by SIGKILL"),
+    ],
+)
+def test_exit_says_code_or_signal(stage, command, code, number, message):
+    exit = stage.play(stage.plan(command))
+    assert (exit["code"], exit["signal"], exit["message"]) == (code, number, message)
+
+
+def test_python_traceback_is_told_by_its_last_line(stage):
+    exit = stage.play(stage.python("def f():\n    raise ValueError('bad')\nf()\n"))
+    assert exit["cause"] == "user_error"
+    assert exit["message"] == "ValueError: bad"
+    assert exit["last_lines"][0] == "Traceback (most recent call last):"
+
+
+def test_memory_error_is_out_of_memory(stage):
+    exit = stage.play(stage.python("raise MemoryError"))
+    assert (exit["cause"], exit["message"]) == ("out_of_memory", "MemoryError")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        (["no-such-program"], 127, "no-such-program: command not found"),
+        ("no-such-program --lr 3", 127, "no-such-program: command not found"),
+        (["./missing.sh"], 127, "./missing.sh: no such file"),
+        (["./plain.txt"], 126, "./plain.txt: not executable"),
+        (["./odd"], 126, "./odd: not a program"),
+        (["true", "\0"], None, "null"),
+    ],
+)
+def test_command_that_cannot_start_says_why(stage, command, code, words):
+    (stage.work / "plain.txt").write_text("text")
+    (stage.work / "odd").write_bytes(b"\x01\x02\x03")
+    (stage.work / "odd").chmod(0o755)
+    exit = stage.play(stage.plan(command))
+    assert exit["code"] == code
+    assert exit["cause"] == "user_error"
+    assert words in exit["message"]
+
+
+def test_missing_working_directory_is_the_environments_fault(stage):
+    exit = stage.play(stage.plan(["true"], work=str(stage.work / "gone")))
+    assert exit["cause"] == "environment"
+    assert "working directory" in exit["message"]
+
+
+# ---- what the member sees -----------------------------------------------------------------------
+
+
+def test_member_sees_its_variables_its_directory_and_no_input(stage):
+    Path(stage.record.config).write_text("{}")
+    source = (
+        "import json, os, sys\n"
+        "print(json.dumps([dict(os.environ), os.getcwd(), sys.stdin.read(), "
+        "os.getpid() == os.getsid(0), sorted(os.listdir('/proc/self/fd'))]))\n"
+    )
+    plan = stage.python(source, run=1, attempt=4, grace=7.5, env={"MINE": "1"})
+    assert stage.play(plan)["code"] == 0
+    variables, directory, typed, leads, fds = json.loads(stage.log()[0][1])
+    assert directory == variables["PWD"] == str(stage.work)
+    assert typed == ""
+    assert leads
+    assert fds == ["0", "1", "2", "3"]  # the fourth lists them
+    assert variables["MINE"] == "1"
+    assert variables["PYTHONUNBUFFERED"] == "1"
+    assert variables["DROMON_MEMBER"] == "job-abc/worker-0/1"
+    ours = {k[7:]: v for k, v in variables.items() if k.startswith("DROMON_")}
+    del ours["MEMBER"]
+    assert ours == {
+        "JOB_ID": "job-abc", "ROLE": "worker", "INDEX": "0", "RANK": "0", "WORLD_SIZE": "1",
+        "ATTEMPT": "4", "RUN": "1", "GRACE": "7.5", "CONFIG": stage.record.config,
+        "CHECKPOINT_DIR": stage.record.checkpoints, "MEMBER_DIR": str(stage.directory()),
+    }  # fmt: skip
+
+
+def test_ignored_signals_do_not_reach_the_member(stage):
+    source = (
+        "import signal\n"
+        "status = open('/proc/self/status').read()\n"
+        "print([l.split()[1] for l in status.splitlines() if l[:6] in ('SigIgn', 'SigBlk')])\n"
+    )
+    stage.play(stage.plan([sys.executable, "-S", "-c", source]))
+    python_itself = (1 << (signal.SIGPIPE - 1)) | (1 << (signal.SIGXFSZ - 1))
+    assert eval(stage.log()[0][1]) == ["0" * 16, f"{python_itself:016x}"]
+
+
+def test_secrets_reach_the_member_but_not_its_log(stage):
+    secrets = stage.work / "secrets.json"
+    secrets.write_text(json.dumps({"TOKEN": "canary-1234"}))
+    source = (
+        "import os, sys, time\n"
+        "t = os.environ['TOKEN']\n"
+        "print(len(t), t)\n"
+        "sys.stdout.write(t[:5]); sys.stdout.flush(); time.sleep(0.15); print(t[5:])\n"
+        "raise ValueError(t)\n"
+    )
+    exit = stage.play(stage.python(source, secrets=str(secrets)))
+    assert (b"11 ***") in [text for _, text in stage.log()]
+    assert exit["message"] == "ValueError: ***"
+    for path in stage.directory().iterdir():
+        assert b"canary-1234" not in path.read_bytes(), path
+
+
+def test_kept_descriptors_are_open_in_the_member_and_closed_afterwards(stage, tmp_path):
+    source, target = os.pipe()
+    coordinator = stage.coordinator()
+    stage.launch(stage.python("import os, time\ntime.sleep(0.2)"), [target])
+    os.close(target)
+    coordinator.wait_for("started")
+    fds = os.listdir(f"/proc/{coordinator.said('started')[0]['pid']}/fd")
+    assert len(fds) >= 4
+    assert os.read(source, 1) == b""  # the end comes only when nobody holds it any more
+    assert stage.exit()["code"] == 0
+    os.close(source)
+
+
+def test_plain_words_and_shell_words_give_the_same(stage):
+    assert stage.play(stage.plan("printf a-%s b"))["code"] == 0
+    assert stage.play(stage.plan(f"{sys.executable} -c pass", run=2))["code"] == 0
+    assert stage.log(1) == [("out", b"a-b")]
+
+
+def test_files_of_a_cgroup_that_is_not_there_are_not_taken_for_the_program(stage):
+    exit = stage.play(stage.plan(["true"], cgroups=(str(stage.work / "no-cgroup"),)))
+    assert exit["cause"] == "internal"
+    assert "cgroup" in exit["message"]
+
+
+def test_member_joins_its_cgroup_before_it_starts(stage):
+    cgroup = stage.work / "cgroup"
+    cgroup.mkdir()
+    (cgroup / "cgroup.procs").write_text("")
+    (cgroup / "memory.events").write_text("oom_kill 0\n")
+    exit = stage.play(
+        stage.plan("cat cgroup/cgroup.procs; echo; kill -9 $$", cgroups=(str(cgroup),))
+    )
+    assert stage.log()[0] == ("out", b"0")
+    assert exit["cause"] == "user_error"
+
+
+def test_kernels_out_of_memory_kill_is_recognised_by_the_cgroup(stage):
+    cgroup = stage.work / "cgroup"
+    cgroup.mkdir()
+    (cgroup / "cgroup.procs").write_text("")
+    (cgroup / "memory.events").write_text("oom 0\noom_kill 0\n")
+    command = "echo 'oom_kill 1' > cgroup/memory.events; kill -9 $$"
+    exit = stage.play(stage.plan(command, cgroups=(str(cgroup),)))
+    assert exit["cause"] == "out_of_memory"
+
+
+# ---- output -------------------------------------------------------------------------------------
+
+
+def test_two_hundred_megabytes_are_kept_to_the_last_byte(stage):
+    source = (
+        "import os\n"
+        "line = b'%d ' * 1\n"
+        "block = b''.join(b'%07d %s\\n' % (n, b'x' * 71) for n in range(10000))\n"
+        "for _ in range(250): os.write(1, block)\n"
+    )
+    exit = stage.play(stage.python(source))
+    assert exit["code"] == 0
+    assert exit["dropped_lines"] == 0
+    assert os.path.getsize(stage.record.log("worker-0", 1)) == 200_000_000
+    assert exit["last_lines"][-1].startswith("0009999 x")
+
+
+def test_bytes_that_are_no_text_are_kept_as_they_are(stage):
+    exit = stage.play(stage.python("import os; os.write(1, b'\\xff\\xfe\\n\\x00ok')"))
+    assert stage.log() == [("out", b"\xff\xfe"), ("out", b"\x00ok")]
+    assert exit["last_lines"][1] == "\x00ok"
+
+
+def test_closed_output_does_not_disturb(stage):
+    source = "import os, time\nos.close(1); os.close(2); time.sleep(0.1); os._exit(5)"
+    assert stage.play(stage.python(source))["code"] == 5
+
+
+def test_prompt_without_newline_is_in_the_log_while_the_member_runs(stage):
+    stage.coordinator()
+    source = "import sys, time\nsys.stdout.write('50%\\r'); sys.stdout.flush()\ntime.sleep(60)"
+    stage.launch(stage.python(source))
+    wait_for_line(stage, b"50%\r")
+
+
+def test_many_small_lines_come_through_in_order(stage):
+    source = "import os\nfor n in range(20000): os.write(1, b'%d\\n' % n)"
+    stage.play(stage.python(source))
+    assert [text for _, text in stage.log()] == [b"%d" % n for n in range(20000)]
+
+
+def test_stranger_holding_the_pipe_does_not_hold_up_the_end(stage):
+    path = str(stage.work / "socket")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    source = (
+        "import array, socket\n"
+        f"s = socket.socket(socket.AF_UNIX); s.connect({path!r})\n"
+        "s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1]))])\n"
+    )
+    stage.coordinator()
+    stage.launch(stage.python(source))
+    connection, _ = listener.accept()
+    _, fds, _, _ = socket.recv_fds(connection, 1, 1)
+    assert stage.exit()["code"] == 0
+    os.close(fds[0])
+    connection.close()
+    listener.close()
+
+
+def test_full_disk_never_ends_the_member(stage):
+    """The log's place is taken by a directory: every write of it fails."""
+    stage.directory().mkdir(parents=True)
+    (stage.directory() / "log").mkdir()
+    exit = stage.play(stage.plan("for i in 1 2 3; do echo $i; done; exit 0"))
+    assert exit["code"] == 0
+    assert exit["dropped_lines"] == 3
+    assert "3 lines of its output were dropped: Is a directory" in exit["message"]
+
+
+# ---- stop ---------------------------------------------------------------------------------------
+
+
+def test_stop_asks_first_and_leaves_a_file_that_says_so(stage):
+    coordinator = stage.coordinator()
+    source = (
+        "import os, signal, sys, time\n"
+        "def stop(*_):\n"
+        "    print(os.path.exists(os.environ['DROMON_MEMBER_DIR'] + '/stop')); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, stop)\nprint('up'); time.sleep(60)\n"
+    )
+    stage.launch(stage.python(source))
+    wait_for_line(stage, b"up")
+    coordinator.send({"op": "stop", "grace": 30.0, "reason": "preempt"})
+    exit = stage.exit()
+    assert (exit["code"], exit["stopped"], exit["cause"]) == (0, True, "success")
+    assert stage.log()[-1] == ("out", b"True")
+
+
+def test_member_that_ignores_sigterm_is_killed_after_its_grace(stage):
+    coordinator = stage.coordinator()
+    stage.launch(stage.python(IGNORES_SIGTERM))
+    wait_for_line(stage, b"up")
+    coordinator.send({"op": "stop", "grace": 0.2, "reason": "stop"})
+    exit = stage.exit()
+    assert (exit["signal"], exit["cause"], exit["stopped"]) == (9, "stopped", True)
+    assert exit["message"] == "did not end within its grace and was killed"
+
+
+def test_second_stop_shortens_the_grace(stage):
+    coordinator = stage.coordinator()
+    stage.launch(stage.python(IGNORES_SIGTERM))
+    wait_for_line(stage, b"up")
+    coordinator.send({"op": "stop", "grace": 3000.0, "reason": "stop"})
+    coordinator.send({"op": "stop", "grace": 0.0, "reason": "stop"})
+    assert stage.exit()["signal"] == 9
+
+
+def test_stop_at_the_barrier_ends_before_it_began(stage):
+    coordinator = stage.coordinator(opens=False)
+    stage.launch(stage.plan(["true"]))
+    coordinator.wait_for("ready")
+    coordinator.send({"op": "stop", "grace": 9.0, "reason": "stop"})
+    exit = stage.exit()
+    assert (exit["code"], exit["cause"], exit["stopped"]) == (None, "stopped", True)
+    assert not coordinator.said("started")
+
+
+def test_shell_that_dies_first_leaves_its_script_the_grace(stage):
+    (stage.work / "slow.py").write_text(
+        "import signal, sys, time\n"
+        "def stop(*_):\n    time.sleep(1.5); print('saved'); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, stop)\nprint('up'); time.sleep(60)\n"
+    )
+    coordinator = stage.coordinator()
+    stage.launch(stage.plan(f"{sys.executable} -S -u slow.py; echo never"))
+    wait_for_line(stage, b"up")
+    coordinator.send({"op": "stop", "grace": 30.0, "reason": "stop"})
+    assert stage.exit()["cause"] == "stopped"
+    assert [text for _, text in stage.log()] == [b"up", b"saved"]
+
+
+def test_daemonised_process_does_not_outlive_its_member(stage):
+    exit = stage.play(stage.python(DAEMONISES))
+    assert exit["code"] == 0
+    assert process.start_ticks(int((stage.work / "daemon.pid").read_text())) == 0
+
+
+def test_stop_reaches_daemonised_processes_too(stage):
+    coordinator = stage.coordinator()
+    stage.launch(stage.python(DAEMONISES + "time.sleep(60)\n"))
+    wait_for_line(stage, b"left it")
+    coordinator.send({"op": "stop", "grace": 5.0, "reason": "stop"})
+    assert stage.exit()["cause"] == "stopped"
+    assert process.start_ticks(int((stage.work / "daemon.pid").read_text())) == 0
+
+
+def test_tree_over_its_memory_limit_is_killed_and_told_so(stage):
+    source = "import time\nx = bytearray(200 << 20)\ntime.sleep(60)"
+    exit = stage.play(stage.python(source, memory=100 << 20))
+    assert exit["cause"] == "out_of_memory"
+    assert "more than its limit of 100 MiB" in exit["message"]
+    assert exit["peak_memory"] > 200 << 20
+
+
+def test_pages_shared_by_forked_workers_count_once(stage):
+    source = (
+        "import os, time\nx = bytearray(60 << 20)\n"
+        "pids = [os.fork() or (time.sleep(2.5), os._exit(0)) for _ in range(3)]\n"
+        "for p in pids: os.waitpid(p, 0)\n"
+    )
+    assert stage.play(stage.python(source, memory=150 << 20))["code"] == 0
+
+
+# ---- several processes --------------------------------------------------------------------------
+
+
+def test_first_failing_process_ends_the_others(stage):
+    command = "if mkdir first 2>/dev/null; then sleep 0.3; exit 4; else sleep 60; fi"
+    exit = stage.play(stage.plan(command, processes=3))
+    assert exit["code"] == 4
+
+
+def test_all_processes_are_waited_for(stage):
+    command = "if mkdir first 2>/dev/null; then exit 0; else sleep 0.3; echo late; fi"
+    assert stage.play(stage.plan(command, processes=2))["code"] == 0
+    assert stage.log() == [("out", b"late")]
+
+
+# ---- the agent itself ---------------------------------------------------------------------------
+
+
+def test_of_two_agents_with_one_claim_one_runs(stage):
+    coordinator = stage.coordinator()
+    plan = stage.plan("echo once >> runs; sleep 0.3")
+    for _ in range(4):
+        stage.launch(plan)
+    assert stage.exit()["code"] == 0
+    assert (stage.work / "runs").read_text() == "once\n"
+    assert len(coordinator.said("hello")) == 1
+
+
+def test_survivors_of_a_killed_agent_are_found_and_killed(stage):
+    coordinator = stage.coordinator()
+    stage.launch(stage.python(DAEMONISES + "time.sleep(60)\n"))
+    wait_for_line(stage, b"left it")
+    main = coordinator.wait_for("started")["pid"]
+    daemon = int((stage.work / "daemon.pid").read_text())
+    owner = stage.claim()
+    assert owner.is_alive
+    os.kill(owner.pid, signal.SIGKILL)
+    marker = "job-abc/worker-0/1"
+    assert set(process.survivors(marker)) == {main, daemon}
+    assert process.kill_survivors(marker) == []
+    assert process.survivors(marker) == []
+    assert not owner.is_alive
+
+
+def test_sigterm_to_the_agent_stops_the_member_and_leaves_a_record(stage):
+    stage.coordinator(dismisses=False)
+    stage.launch(stage.python("print('up'); import time; time.sleep(60)"))
+    wait_for_line(stage, b"up")
+    owner = stage.claim()
+    os.kill(owner.pid, signal.SIGTERM)
+    exit = stage.exit()
+    assert (exit["signal"], exit["stopped"], exit["cause"]) == (15, True, "evicted")
+    stage.wait_until_gone()
+
+
+def test_failing_agent_leaves_a_record_and_says_why(stage):
+    coordinator = stage.coordinator(opens=False)
+    stage.launch(stage.plan(["true"]))
+    coordinator.wait_for("ready")
+    coordinator.send({"op": "world", "world": {"job": "other", "members": "nonsense"}})
+    coordinator.send({"op": "world", "world": {**WORLD, "members": []}})
+    exit = stage.exit()
+    assert exit["cause"] == "internal"
+    assert (stage.directory() / "agent.err").read_text()
+
+
+WORLD = {"job": "job-abc", "attempt": 1, "framework": "none"}
+
+
+def test_large_plan_goes_through_the_launcher(stage, launcher):
+    stage.coordinator()
+    plan = stage.plan("echo ${#BIG}", env={"BIG": "x" * 100_000, "MORE": "y" * 100_000})
+    send_launch(launcher, plan)
+    assert stage.exit()["code"] == 0
+    assert stage.log() == [("out", b"100000")]

@@ -1,0 +1,70 @@
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from dromon.errors import EnvironmentFailed
+from dromon.packaging import lightapp, uv
+
+IMPORT_ALL = """
+import importlib, sys, zipfile
+sys.path.insert(0, sys.argv[1])
+names = [n[:-3].replace("/", ".") for n in zipfile.ZipFile(sys.argv[1]).namelist()]
+names = [n[: -len(".__init__")] if n.endswith(".__init__") else n for n in names]
+for name in names:
+    if name != "__main__":
+        importlib.import_module(name)
+import dromon
+assert dromon.__file__.startswith(sys.argv[1]), dromon.__file__
+assert callable(dromon.context)
+print(len(names))
+"""
+
+
+def oldest():
+    """A Python 3.9 of this machine, else None."""
+    home = os.path.expanduser(os.environ.get("PYENV_ROOT", "~/.pyenv"))
+    versions = os.path.join(home, "versions")
+    for name in sorted(os.listdir(versions)) if os.path.isdir(versions) else ():
+        if name.startswith("3.9."):
+            return os.path.join(versions, name, "bin", "python")
+    try:
+        return uv.run(["python", "find", "--no-project", "3.9"], cwd="/", what="").strip()
+    except EnvironmentFailed:
+        return None
+
+
+def test_the_same_rooms_make_the_same_bytes(tmp_path):
+    one = lightapp.build(str(tmp_path / "one"))
+    two = lightapp.build(str(tmp_path / "two"))
+    assert one.digest == two.digest
+    assert os.path.basename(one.path) == f"dromon-light-{one.digest[:12]}.pyz"
+    with open(one.path, "rb") as a, open(two.path, "rb") as b:
+        assert a.read() == b.read()
+    written = os.stat(one.path).st_mtime_ns
+    assert lightapp.build(str(tmp_path / "one")) == one
+    assert os.stat(one.path).st_mtime_ns == written
+    assert os.listdir(tmp_path / "one") == [os.path.basename(one.path)]
+
+
+def test_only_the_light_rooms_are_in_it(tmp_path):
+    names = zipfile.ZipFile(lightapp.build(str(tmp_path)).path).namelist()
+    assert "__main__.py" in names
+    assert "dromon/lifecycle/states.py" in names
+    rooms = {n.split("/")[1] for n in names if n.count("/") > 1}
+    assert rooms == {"frameworks", "agent", "lifecycle", "coordinator"}
+
+
+@pytest.mark.parametrize("which", ["this", "3.9"])
+def test_every_module_of_it_imports_with_the_standard_library_alone(tmp_path, which):
+    python = sys.executable if which == "this" else oldest()
+    if python is None:
+        pytest.skip("no Python 3.9 on this machine")
+    app = lightapp.build(str(tmp_path))
+    done = subprocess.run(
+        [python, "-S", "-I", "-c", IMPORT_ALL, app.path], capture_output=True, text=True, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 10
