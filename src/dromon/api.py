@@ -5,6 +5,7 @@ where they are needed, because most commands need none of them.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from dromon.errors import JobFailed, UsageError
 
 if TYPE_CHECKING:
     from dromon.errors import Problem
+    from dromon.packaging import payload
 
 
 class Accepted:
@@ -48,10 +50,15 @@ def start(
     overrides: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     on: str = "local",
-    progress: Callable[[str], None] | None = None,
+    python: str = "",
 ) -> Accepted:
-    """Submit a job file, or a command with no file at all."""
-    request: dict[str, Any] = {"overrides": list(overrides), "options": dict(options or {})}
+    """Submit a job file, or a command with no file at all. `python` is the caller's interpreter
+    when that is not the one on its PATH."""
+    request: dict[str, Any] = {
+        "overrides": list(overrides),
+        "options": dict(options or {}),
+        "python": python,
+    }
     if file is not None:
         request.update(file=file, text=_read(file))
     else:
@@ -127,11 +134,19 @@ def run(
     if isinstance(target, (str, os.PathLike)):
         path = os.fspath(target)
         if path.endswith((".yaml", ".yml")):
-            return Run(start(file=path, options=options, overrides=overrides, on=on).id, on)
+            return Run(
+                start(
+                    file=path, options=options, overrides=overrides, on=on, python=sys.executable
+                ).id,
+                on,
+            )
         words = [path, *map(str, args)]
     else:
         words = [*map(str, target), *map(str, args)]
-    return Run(start(command=words, options=options, overrides=overrides, on=on).id, on)
+    return Run(
+        start(command=words, options=options, overrides=overrides, on=on, python=sys.executable).id,
+        on,
+    )
 
 
 def _run_function(
@@ -145,19 +160,22 @@ def _run_function(
     from dromon.storage.blobs import BlobStore
 
     shipped = payload.dump(fn, tuple(args), dict(kwargs), os.getcwd())
-    digest = BlobStore(engine(on).home.blobs).put_bytes(shipped)
     options.setdefault("name", getattr(fn, "__name__", "function").strip("<>"))
-    request = {
-        "data": {"command": ["python", "-c", "pass"]},
-        "options": options,
-        "payload": {"digest": digest, "url": f"blob:{digest}", "size": len(shipped)},
-    }
-    return _send(request, on).id
+    blobs = BlobStore(engine(on).home.blobs)
+    with blobs.pinned():
+        digest = blobs.put(shipped)
+        request = {
+            "data": {"command": ["python"]},
+            "options": options,
+            "payload": {"digest": digest, "url": f"blob:{digest}", "size": len(shipped)},
+            "python": sys.executable,
+        }
+        return _send(request, on).id
 
 
 def submit(jobs: Iterable[Mapping[str, Any]], *, on: str = "local") -> "list[Run]":
     """Many jobs at once, each in the shape of the job file. All are on disk when this returns."""
-    common = {"cwd": os.getcwd(), "environ": dict(os.environ)}
+    common = {"cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.executable}
     requests = [{"data": dict(job), "token": _token()} for job in jobs]
     found = engine(on).client.ask("submit_many", common=common, requests=requests)
     return [Run(id, on) for id, _, _ in found["accepted"]]
@@ -217,7 +235,7 @@ class Run:
             for m in members:
                 error = os.path.join(record.run(m.member, m.run), "error")
                 if m.rank == verdict.get("rank") and os.path.exists(error):
-                    raise payload.load_error(error)
+                    raise _raised(payload.load_error(error), self.id)
             lines = "\n".join(verdict.get("last_lines", ())[-5:])
             raise JobFailed(
                 f"{self.id} {status.state}: {verdict.get('message', '')}",
@@ -227,6 +245,14 @@ class Run:
             payload.load_result(os.path.join(record.run(m.member, m.run), "result"))
             for m in members
         ]
+
+
+def _raised(raised: "payload.Raised", id: str) -> BaseException:
+    """The task's own exception with its traceback as a note, or one that carries its words."""
+    if raised.exception is not None:
+        raised.exception.add_note(f"raised in {id}:\n{raised.traceback}")
+        return raised.exception
+    return JobFailed(f"{id}: {raised.type}: {raised.message}", hint=raised.traceback)
 
 
 # ---- asking -------------------------------------------------------------------------------------
@@ -314,7 +340,7 @@ def diff(a: str, b: str, *, on: str = "local") -> "list[dict[str, Any]]":
         for path, change in snapshot.diff(digests[0], digests[1], blobs):
             found.append({"path": f"code: {path}", "a": None, "b": change})
     found += difference({"git": left["facts"].get("git")}, {"git": right["facts"].get("git")})
-    locks = [each["environment"].get("lock", "") for each in (left, right)]
+    locks = [each["environment"].get("lock", {}).get("text", "") for each in (left, right)]
     found += [{**line, "path": "environment"} for line in lines(*locks)]
     for key in ("state", "attempt"):
         found += difference({key: left["status"][key]}, {key: right["status"][key]})

@@ -1,8 +1,10 @@
 """From the member's pipes to its log, without ever making the member wait for a disk.
 
 The agent's loop calls `read` when a pipe has something; whole chunks go to a thread that writes
-them. When the disk stalls the chunks wait in memory up to `limit` bytes, then they are dropped and
-counted; when it refuses (full), likewise. Nothing is done per line. The thread starts with the
+them. While the disk does not keep up the chunks wait in memory, up to `limit` bytes. Then, if the
+disk moves at all, the member is read no faster than the disk writes, as with any file it might
+print into; if the disk stands still, chunks are dropped and counted; when it refuses (full),
+likewise. Nothing is done per line. The thread starts with the
 first output. How the log looks on disk is `logfile`'s.
 """
 
@@ -18,7 +20,8 @@ from dromon.agent.logfile import Segment
 QUIET = 0.05  # an unfinished line (a prompt, a progress bar) is written after this much silence
 HELD = 64 * 1024  # or when it has grown to this
 KEPT = 32 * 1024  # the end of the output is kept in memory for the exit record
-BATCH = 4 * 1024 * 1024
+BATCH = 1024 * 1024
+STILL = 1.0  # a disk that has written nothing for so long stands still
 SMALL_PIPE = 64 * 1024  # what Linux gives
 LARGE_PIPE = 1024 * 1024
 F_SETPIPE_SZ = 1031  # in fcntl only since Python 3.10
@@ -63,6 +66,7 @@ class Capture:
         # Each counter is written by one thread only, so no lock is needed.
         self._queued = 0  # bytes, by the loop
         self._written = 0  # bytes, by the writer
+        self._moved = 0.0  # when the writer last got something done
         self._too_slow = 0  # lines, by the loop
         self._owed = 0  # of these, lines not yet owned up to in the log
         self._refused = 0  # lines, by the writer
@@ -88,6 +92,12 @@ class Capture:
     def backlog(self) -> int:
         """Bytes read but not yet written."""
         return self._queued - self._written
+
+    @property
+    def must_wait(self) -> bool:
+        """The buffer is full, but the disk moves: read no more for the moment."""
+        room = self._limit - (self._queued - self._written)
+        return room < min(LARGE_PIPE, self._limit // 2) and (time.monotonic() - self._moved < STILL)
 
     def read(self, fd: int) -> int:
         """Take what the pipe has: bytes taken, 0 at its end (then it is closed), -1 for nothing."""
@@ -243,6 +253,7 @@ class Capture:
             if batch or owed:
                 owed = self._write_batch(batch, owed)
             self._written += size
+            self._moved = time.monotonic()
         self.done = True
         self._wake()
 

@@ -19,7 +19,12 @@ class Claim(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        return self.boot_id == boot_id() and start_ticks(self.pid) == self.start_ticks
+        """Whether the agent still holds this very run. A released claim is held by nobody."""
+        return (
+            self.start_ticks > 0
+            and self.boot_id == boot_id()
+            and start_ticks(self.pid) == self.start_ticks
+        )
 
 
 _boot = ""
@@ -39,8 +44,7 @@ def take(directory: str) -> bool:
     """
     pid = os.getpid()
     draft = os.path.join(directory, f"claim.{pid}")
-    text = json.dumps({"pid": pid, "start_ticks": start_ticks(pid), "boot_id": boot_id()})
-    write_small(draft, text.encode())
+    write_small(draft, _text(start_ticks(pid)))
     try:
         os.link(draft, os.path.join(directory, "claim"))
         return True
@@ -48,6 +52,24 @@ def take(directory: str) -> bool:
         return False
     finally:
         os.unlink(draft)
+
+
+def release(directory: str) -> None:
+    """The run is over and recorded, but this process will live on for another one.
+
+    The claim stays, so nobody else can take the run; it no longer matches any process, so nobody
+    takes what this process does next for that run. Written in place, in one write.
+    """
+    fd = os.open(os.path.join(directory, "claim"), os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, _text(0), 0)
+    finally:
+        os.close(fd)
+
+
+def _text(ticks: int) -> bytes:
+    text = json.dumps({"pid": os.getpid(), "start_ticks": ticks, "boot_id": boot_id()})
+    return text.encode().ljust(128)
 
 
 def read(directory: str) -> Optional[Claim]:

@@ -30,15 +30,21 @@ def resolve(
     A string runs under `bash -c`; when it is one plain command, bash would do nothing but become
     it, which saves a millisecond to do ourselves.
     """
-    if not isinstance(command, str):
-        argv = list(command)
-    elif _is_plain(command, env):
-        argv = command.split()
-    else:
-        argv = ["bash", "-c", command]
+    argv = _argv(command, env)
     if not argv:
         raise FileNotFoundError(errno.ENOENT, "the command is empty", "")
     return find_program(argv[0], env, directory), argv
+
+
+def name_of(command: Union[str, Sequence[str]], env: Mapping[str, str]) -> str:
+    """The program as the user wrote it, or bash."""
+    return "".join(_argv(command, env)[:1])
+
+
+def _argv(command: Union[str, Sequence[str]], env: Mapping[str, str]) -> List[str]:
+    if not isinstance(command, str):
+        return list(command)
+    return command.split() if _is_plain(command, env) else ["bash", "-c", command]
 
 
 def _is_plain(command: str, env: Mapping[str, str]) -> bool:

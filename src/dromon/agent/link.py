@@ -126,21 +126,27 @@ class Link:
             return
         try:
             messages = self._unpacker.feed(data)
-            for message in messages:
-                if self._socket is not sock:  # closed by what was said before
-                    return
-                self._hear(message)
-        except (FrameError, KeyError, TypeError, ValueError):
+        except FrameError:
             self._lost()
+            return
+        for message in messages:
+            if self._socket is not sock:  # closed by what was said before
+                return
+            if self.is_up:
+                self.heard = time.monotonic()
+                self._on_message(message)
+                continue
+            try:
+                self._greet(message)
+            except (FrameError, KeyError, TypeError, ValueError):
+                self._lost()
 
     # ---- words ----------------------------------------------------------------------------------
 
-    def _hear(self, message: Message) -> None:
+    def _greet(self, message: Message) -> None:
+        """The dialogue of proofs, until both sides have given theirs."""
         op = message.get("op")
-        if self.is_up:
-            self.heard = time.monotonic()
-            self._on_message(message)
-        elif op == "challenge":
+        if op == "challenge":
             self._nonces = (str(message["nonce"]), os.urandom(16).hex())
             hello = {
                 "op": "hello",

@@ -56,7 +56,7 @@ class Agent:
         """Whether all is as it was before: then this process may live another agent's life."""
         self._link.close()
         self._loop.close()
-        return self._dismissed and self._run.is_settled and not self._going_down
+        return self._dismissed and not self._going_down and self._run.let_go()
 
     # ---- what happens ---------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ is a cache of it.
       key                    the per-job secret, 0600, gone when the job has ended
       config.json            the user's `config:`
       checkpoints/           $DROMON_CHECKPOINT_DIR, survives restarts and preemption
+      world/<attempt>/       what the framework needs beside variables (host files)
       work/<attempt>/        the code snapshot, unpacked: the members' working directory
       members/<member>/<run>/
         claim                made with O_EXCL by the agent that may run this run: at most one does
@@ -53,6 +54,9 @@ class Record:
 
     def work(self, attempt: int) -> str:
         return self.path("work", str(attempt))
+
+    def world(self, attempt: int) -> str:
+        return self.path("world", str(attempt))
 
     def run(self, member: str, run: int) -> str:
         return self.path("members", member, str(run))

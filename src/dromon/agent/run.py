@@ -10,23 +10,22 @@ import json
 import os
 import signal
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from dromon import frameworks
-from dromon.agent import claim, command, environment, exitrecord, memory, process
+from dromon.agent import claim, command, environment, exitrecord, process
 from dromon.agent.capture import QUIET, Capture
 from dromon.agent.files import read_small, write_small
 from dromon.agent.frames import Message
-from dromon.agent.gpu import Gpus
 from dromon.agent.logfile import LogFile
 from dromon.agent.loop import READ, Loop
 from dromon.agent.plan import AgentPlan
 from dromon.agent.ports import Ports
 from dromon.agent.record import Record
-from dromon.frameworks.world import Member, World
+from dromon.agent.samples import Samples
+from dromon.frameworks.world import World
 from dromon.lifecycle import verdict
 from dromon.lifecycle.verdict import Exit
-from dromon.units import format_size
 
 READY, RUNNING, DRAINING, EXITED = "ready", "running", "draining", "exited"
 
@@ -66,13 +65,8 @@ class Run:
         self._kill_at = float("inf")
         self._killed = False
         self._swept = False
-        self._peak = 0
         self._backlog = 0
-        self._oom_kills: Optional[int] = None
-        self._machine_oom_kills: Optional[int] = None
-        self._gpus: Optional[Gpus] = None
-        self._gpu_wanted = False
-        self._gpu_peak, self._gpu_uses = 0.0, [0.0, 0.0]  # sum, count
+        self._samples = Samples(plan.cgroups)
 
     @property
     def state(self) -> Message:
@@ -83,11 +77,6 @@ class Run:
             ports = self._ports.numbers if self._ports else ()
             return {"op": "ready", "host": self.plan.host, "ports": list(ports)}
         return {"op": "started", "pid": self._pids[0] if self._pids else 0}
-
-    @property
-    def is_settled(self) -> bool:
-        """Recorded, and nothing of it is left in this process."""
-        return self._recorded and (self._capture is None or self._capture.done)
 
     def prepare(self) -> bool:
         """Claim the run and reserve its ports; False when another agent has it."""
@@ -100,6 +89,16 @@ class Run:
             self._finish(Exit(cause=verdict.INTERNAL, message=f"cannot prepare: {error}"))
         return True
 
+    def let_go(self) -> bool:
+        """Give the claim back as far as it can be; False when not all is recorded and written."""
+        if not self._recorded or (self._capture is not None and not self._capture.done):
+            return False
+        try:
+            claim.release(self.directory)
+        except OSError:  # the record was removed
+            pass
+        return True
+
     # ---- start ----------------------------------------------------------------------------------
 
     def start(self, world: World) -> None:
@@ -108,33 +107,35 @@ class Run:
         plan = self.plan
         member = next(m for m in world.members if (m.role, m.index) == (plan.role, plan.index))
         self._rank = member.rank
-        self._gpu_wanted = member.gpus > 0
         self._started = time.time()
+        directory = self.record.world(plan.attempt)
         try:
             secrets = _read_secrets(plan.secrets)
-            self._write_files(_files(world, member))
+            self._write_files(directory, frameworks.files(world, member))
         except (OSError, ValueError) as error:
             self._finish(self._failed_start(None, verdict.INTERNAL, f"cannot prepare: {error}"))
             return
         self._capture = Capture(self._log.append, plan.buffer, secrets.values(), self._loop.wake)
         variables = environment.member_variables(plan, world, member)
-        if plan.cgroups:
-            self._oom_kills = memory.oom_kills(plan.cgroups)
+        self._samples.begin(gpus=member.gpus > 0)
         self.phase = RUNNING
         for number in range(plan.processes):
-            theirs = _environment(world, member, number)
+            theirs = frameworks.environment(world, member, number, directory)
             env = environment.merge(plan.env, {}, secrets, theirs, variables)
-            failed = self._spawn(number, env)
+            words = frameworks.command(world, member, number, plan.command, directory)
+            failed = self._spawn(number, words, env)
             if failed is not None:
                 self._abandon(failed)
                 return
         self._say(self.state)
         self._loop.after("beat", BEAT, self._beat)
-        self._loop.after("oom", 1.0, self._note_oom_kills)
+        self._loop.after("oom", 1.0, self._samples.note_machine)
         if plan.memory:
             self._loop.after("memory", MEMORY_SAMPLE, self._watch_memory)
 
-    def _spawn(self, number: int, env: Mapping[str, str]) -> Optional[Exit]:
+    def _spawn(
+        self, number: int, words: Union[str, List[str]], env: Mapping[str, str]
+    ) -> Optional[Exit]:
         """Start one process; an exit when that was impossible."""
         capture, plan = self._capture, self.plan
         assert capture is not None
@@ -144,10 +145,9 @@ class Run:
             )
         said_out, out = os.pipe()
         said_err, err = os.pipe()
-        program = plan.command if isinstance(plan.command, str) else "".join(plan.command[:1])
+        program = command.name_of(words, env)
         try:
-            path, argv = command.resolve(plan.command, env, plan.work)
-            program = argv[0]
+            path, argv = command.resolve(words, env, plan.work)
             pid = process.spawn(path, argv, env, plan.work, out, err, plan.cgroups)
         except (OSError, ValueError) as error:
             os.close(said_out)
@@ -168,9 +168,16 @@ class Run:
             self._watch_pipe(fd)
         return None
 
-    def _write_files(self, files: Mapping[str, str]) -> None:
+    def _write_files(self, directory: str, files: Mapping[str, str]) -> None:
+        """What the framework needs beside variables. Several members of this machine may write
+        the same file at once, so each appears whole; some are programs."""
+        if files:
+            os.makedirs(directory, exist_ok=True)
         for name, content in files.items():
-            write_small(os.path.join(self.directory, name), content.encode())
+            draft = os.path.join(directory, f"{name}.{os.getpid()}")
+            write_small(draft, content.encode())
+            os.chmod(draft, 0o700)
+            os.replace(draft, os.path.join(directory, name))
 
     def _failed_start(self, code: Optional[int], cause: str, message: str) -> Exit:
         now = time.time()
@@ -201,6 +208,10 @@ class Run:
     def _readable(self, fd: int) -> None:
         capture = self._capture
         assert capture is not None
+        if capture.must_wait:
+            self._loop.forget(fd)
+            self._loop.after(f"pipe {fd}", BUSY, lambda: self._look_again(fd))
+            return
         taken = capture.read(fd)
         if taken == 0:
             self._loop.forget(fd)
@@ -260,7 +271,7 @@ class Run:
             return
         ended, any_left = process.reap()
         for one in ended:
-            self._peak = max(self._peak, one.peak_memory)
+            self._samples.see(one.peak_memory)
             if self._alive.pop(one.pid, None) is not None:
                 self._process_ended(one)
         if not any_left:
@@ -346,15 +357,12 @@ class Run:
             why = capture.trouble or "the disk was too slow"
             note = f"{capture.dropped} lines of its output were dropped: {why}"
             message = f"{message}; {note}" if message else note
-        gpu: Dict[str, float] = {}
-        if self._gpu_uses[1]:
-            gpu = {"peak_memory": self._gpu_peak, "mean_use": self._gpu_uses[0] / self._gpu_uses[1]}
         self._finish(
             Exit(
                 code=code, signal=number, cause=cause, message=message,
                 last_lines=tuple(lines[-LAST_LINES:]), started=self._started, ended=time.time(),
-                peak_memory=self._peak, gpu=gpu, stopped=bool(self._stop_cause),
-                dropped_lines=capture.dropped,
+                peak_memory=self._samples.peak, gpu=self._samples.gpu,
+                stopped=bool(self._stop_cause), dropped_lines=capture.dropped,
             )
         )  # fmt: skip
 
@@ -365,7 +373,7 @@ class Run:
             return verdict.OUT_OF_MEMORY, self._over
         if self._stop_cause == verdict.LOST:
             return verdict.LOST, "stopped: nothing was heard from the coordinator in time"
-        oom_killed = number == signal.SIGKILL and not self._killed and self._kernel_killed()
+        oom_killed = number == signal.SIGKILL and not self._killed and self._samples.kernel_killed()
         told = bool(self._stop_cause)
         cause, message = exitrecord.describe(
             code, number, lines, told_to_stop=told, oom_killed=oom_killed
@@ -411,56 +419,13 @@ class Run:
 
     def _beat(self) -> None:
         self._loop.after("beat", BEAT, self._beat)
-        pids = process.descendants(os.getpid())
-        used = memory.use(pids)
-        self._peak = max(self._peak, used.memory)
-        beat: Dict[str, Any] = {"op": "beat", "memory": used.memory, "cpu": used.cpu, "gpu": {}}
-        if self._gpu_wanted:
-            if self._gpus is None:
-                self._gpus = Gpus()
-            beat["gpu"] = figures = self._gpus.use(pids)
-            self._gpu_peak = max(self._gpu_peak, figures.get("memory", 0.0))
-            if "use" in figures:
-                self._gpu_uses[0] += figures["use"]
-                self._gpu_uses[1] += 1
-        self._say(beat)
+        self._say({"op": "beat", **self._samples.take()})
 
     def _watch_memory(self) -> None:
-        limit = self.plan.memory or 0
         self._loop.after("memory", MEMORY_SAMPLE, self._watch_memory)
-        pids = process.descendants(os.getpid())
-        used = memory.use(pids).memory
-        if used > limit:
-            # Forked workers share most of their pages: look closely before killing for it.
-            used = memory.exact(pids)
-        self._peak = max(self._peak, used)
-        if used > limit and not self._over:
-            self._over = (
-                f"used {format_size(used)} of memory, more than its limit of {format_size(limit)}"
-            )
+        self._over = self._over or self._samples.over(self.plan.memory or 0)
+        if self._over:
             self._kill_by(time.monotonic())
-
-    def _note_oom_kills(self) -> None:
-        """A second after the start, so that short members need not pay for it."""
-        self._machine_oom_kills = memory.machine_oom_kills()
-
-    def _kernel_killed(self) -> bool:
-        """Whether a SIGKILL we did not send came from the kernel's out-of-memory killer."""
-        before = self._oom_kills
-        if before is not None and memory.oom_kills(self.plan.cgroups) > before:
-            return True
-        before = self._machine_oom_kills
-        return before is not None and memory.machine_oom_kills() > before
-
-
-def _files(world: World, member: Member) -> Mapping[str, str]:
-    make = getattr(frameworks, "files", None)
-    return make(world, member) if make is not None else {}
-
-
-def _environment(world: World, member: Member, number: int) -> Mapping[str, str]:
-    make = getattr(frameworks, "environment", None)
-    return make(world, member, number) if make is not None else {}
 
 
 def _read_secrets(path: str) -> Dict[str, str]:

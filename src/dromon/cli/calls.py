@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from dromon.engines.base import JobStatus, LogLine, Node, Waiting
@@ -33,7 +33,6 @@ class Api(Protocol):
         overrides: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
         on: str = "local",
-        progress: Callable[[str], None] | None = None,
     ) -> Accepted: ...
     def jobs(
         self, *, all: bool = False, limit: int | None = None, on: str = "local"

@@ -4,6 +4,7 @@ The local engine does this in its daemon, so that a command imports next to noth
 it in the client. No engine's own words here.
 """
 
+import getpass
 import json
 import os
 import re
@@ -44,6 +45,7 @@ class Request:
     overrides: Sequence[str] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     payload: Mapping[str, Any] | None = None  # a shipped function, already in the blob store
+    python: str = ""  # the caller's interpreter, when it is not the one its PATH gives
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Request":
@@ -82,6 +84,7 @@ class Intake:
     def __init__(self, blobs: BlobStore, index_dir: str) -> None:
         self.blobs = blobs
         self.index_dir = index_dir
+        self.user = getpass.getuser()
         self._hosts: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def parse(self, request: Request) -> tuple[spec.Job, str, str]:
@@ -110,7 +113,7 @@ class Intake:
         """`seen`: what other requests of the same submit call already found out."""
         job, base, name = self.parse(request)
         id = f"{name}-{request.token or token()}"
-        job = spec.resolve(job, id=id, name=name)
+        asked, job = job, spec.resolve(job, id=id, name=name)
         supplied = self._supplied(job, request.environ)
         _check_script(job, base)
         key = (base, job.workdir, tuple(job.files.items()))
@@ -122,15 +125,19 @@ class Intake:
         code, about_code, notes = found
         facts = {
             **about_code,
+            "user": self.user,
             "cwd": request.cwd,
             "file": request.file,
             "inherited": _inherited(request.environ),
         }
+        data = _absolute_volumes(job.to_data(), base)
+        if "${" in json.dumps(asked.to_data()):
+            facts["unresolved"] = asked.to_data()  # a rerun with overrides fills it in anew
         launch = Launch(
             id=id,
-            job=_absolute_volumes(job.to_data(), base),
+            job=data,
             code=code,
-            environment=self._environment(job, base, request.environ),
+            environment=self._environment(job, base, request),
             supplied=supplied,
             facts=facts,
             payload=Artifact(**request.payload) if request.payload else None,
@@ -146,7 +153,8 @@ class Intake:
         token: str,
     ) -> Taken:
         """A job that ran before: its code, payload and environment stay as their digests say."""
-        job = spec.load_data(old["job"], "request", overrides)
+        asked = old["facts"].get("unresolved", old["job"])
+        job = spec.load_data(asked, "request", overrides)
         id = f"{old['name']}-{token}"
         job = spec.resolve(job, id=id, name=old["name"])
         facts = {**old["facts"], "inherited": _inherited(environ)}
@@ -203,7 +211,7 @@ class Intake:
         )
         notes = [f"code: {taken.files} files, {format_size(taken.size)}"]
         if taken.left_out:
-            size = sum(entry[2] for entry in taken.left_out)
+            size = sum(entry[2] or 0 for entry in taken.left_out)
             notes.append(f"left out: {len(taken.left_out)} paths, {format_size(size)}")
         facts: dict[str, Any] = {
             "git": snapshot.git_facts(workdir),
@@ -212,14 +220,18 @@ class Intake:
         url = f"blob:{taken.digest}"
         return Artifact(taken.digest, url, taken.size), facts, notes
 
-    def _environment(self, job: spec.Job, base: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    def _environment(self, job: spec.Job, base: str, request: Request) -> dict[str, Any]:
         asked = job.environment
         if asked is not None and asked.image is not None:
             return {"kind": "image", "image": asked.image}
-        key = tuple(environ.get(k, "") for k in ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX"))
+        environ = request.environ
+        key = (
+            request.python,
+            *(environ.get(k, "") for k in ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")),
+        )
         host = self._hosts.get(key)
         if host is None:
-            host = self._hosts[key] = dict(environment.host_environment(environ))
+            host = self._hosts[key] = dict(environment.host_environment(environ, request.python))
         if asked is None:
             return host
         wanted = asked.model_dump(exclude_none=True)

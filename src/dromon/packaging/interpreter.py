@@ -12,12 +12,13 @@ _versions: dict[tuple[str, int, str], str] = {}
 _lock = threading.Lock()
 
 
-def host_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """{"kind": "host", "python": path, "version": "3.11.7"} for the caller's variables.
+def host_environment(environ: Mapping[str, str], python: str = "") -> dict[str, str]:
+    """{"kind": "host", "python": path, "version": "3.11.7"} for the caller's variables, or for
+    the interpreter the caller names.
 
     No process is started, but for a wrapper script that nothing else tells the version of, once.
     """
-    python = _find(environ)
+    python = python or _find(environ)
     return {"kind": "host", "python": python, "version": _version(python, environ)}
 
 

@@ -2,11 +2,12 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from dromon.errors import PackagingError
-from dromon.packaging.manifest import Entry, is_outside, manifest
+from dromon.packaging.manifest import EMPTY, Entry, is_outside, manifest
 from dromon.storage.blobs import BlobStore, lost
 
 # What copy_file_range says where the kernel or the file systems cannot do it.
@@ -25,39 +26,54 @@ def materialise(
     target_dir: str,
     extra_files: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Lay the snapshot out in `target_dir`, which is made and must not hold any of it yet.
+    """Make `target_dir`, holding the snapshot and over it `extra_files`.
 
-    `extra_files` are written last, over the snapshot's own where names meet.
+    It appears whole: killed half way, there is only a `.partial` beside it, which the next try
+    removes. It must not exist, or be empty.
     """
     try:
-        os.makedirs(target_dir, mode=0o700, exist_ok=True)
-        made = {target_dir}
-        files = []
-        for entry in manifest(digest, store):
-            path = f"{target_dir}/{entry.path}"
-            if entry.is_directory:
-                _make(path, made)
-                continue
-            _make(os.path.dirname(path), made)
-            if entry.link:
-                os.symlink(entry.link, path)
-            else:
-                files.append(entry)
-        for _ in many(lambda e: _copy(e, store, f"{target_dir}/{e.path}"), files):
-            pass
-        for name, data in (extra_files or {}).items():
-            if is_outside(name):
-                raise PackagingError(f"{name!r} leads out of the working directory.")
-            path = f"{target_dir}/{name}"
-            _make(os.path.dirname(path), made)
-            with open(path, "wb") as file:
-                file.write(data)
+        if digest == EMPTY and not extra_files:
+            os.makedirs(target_dir, mode=0o755, exist_ok=True)
+            return
+        fresh = target_dir.rstrip("/") + ".partial"
+        shutil.rmtree(fresh, ignore_errors=True)
+        os.makedirs(fresh, mode=0o755)
+        try:
+            _lay_out(digest, store, fresh, extra_files or {})
+            os.rename(fresh, target_dir)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise PackagingError(
             f"The code cannot be unpacked into {target_dir}: {error.strerror}.",
             hint="Free some space (`dromon gc` removes what no job needs)." if full else "",
         ) from error
+
+
+def _lay_out(digest: str, store: BlobStore, target: str, extra_files: Mapping[str, bytes]) -> None:
+    made = {target}
+    files = []
+    for entry in manifest(digest, store):
+        path = f"{target}/{entry.path}"
+        if entry.is_directory:
+            _make(path, made)
+            continue
+        _make(os.path.dirname(path), made)
+        if entry.link:
+            os.symlink(entry.link, path)
+        else:
+            files.append(entry)
+    for _ in many(lambda e: _copy(e, store, f"{target}/{e.path}"), files):
+        pass
+    for name, data in extra_files.items():
+        if is_outside(name):
+            raise PackagingError(f"{name!r} leads out of the working directory.")
+        path = f"{target}/{name}"
+        _make(os.path.dirname(path), made)
+        with open(path, "wb") as file:
+            file.write(data)
 
 
 def many(work: Callable[[A], B], items: Sequence[A]) -> Iterator[B]:

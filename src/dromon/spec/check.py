@@ -128,7 +128,7 @@ def _all_wrongs(job: dict[str, Any], error: ValidationError, origin: Origin) -> 
             wrong = wrong_of(details, origin.raw(details["loc"]))
             if wrong is None:
                 continue
-            gone.append(wrong.path[:-1] if details["type"] == "missing" else wrong.path)
+            gone.append(_part_of(wrong, details["type"]))
             if not _is_moot(wrong, removed):
                 wrongs.append(wrong)
             if len(wrongs) > MOST:
@@ -145,6 +145,14 @@ def _all_wrongs(job: dict[str, Any], error: ValidationError, origin: Origin) -> 
     return wrongs
 
 
+def _part_of(wrong: Wrong, kind: str) -> Path:
+    """What to leave out. A list goes as a whole: its other items keep their numbers that way."""
+    if kind == "missing":
+        return wrong.path[:-1]
+    numbers = [at for at, key in enumerate(wrong.path) if at and isinstance(key, int)]
+    return wrong.path[: numbers[0]] if numbers else wrong.path
+
+
 def _without(data: Any, path: Path, removed: list[Path]) -> Any:
     if not any(gone[: len(path)] == path for gone in removed):
         return data
@@ -154,12 +162,6 @@ def _without(data: Any, path: Path, removed: list[Path]) -> Any:
             for key, value in data.items()
             if (*path, key) not in removed
         }
-    if isinstance(data, list):
-        return [
-            _without(value, (*path, at), removed)
-            for at, value in enumerate(data)
-            if (*path, at) not in removed
-        ]
     return data
 
 

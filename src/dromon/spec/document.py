@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dromon.errors import JobFileError, Problem
-from dromon.spec.path import Key, Path, shown
+from dromon.spec.path import Key, Path, clipped, shown
 
 if TYPE_CHECKING:
     from ruamel.yaml.error import MarkedYAMLError
@@ -28,6 +28,8 @@ _INT = re.compile(r"[-+]?[0-9]{1,1000}|0o[0-7]{1,1000}|0x[0-9a-fA-F]{1,1000}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"([-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _TAG = "tag:yaml.org,2002:"
+# The parser takes time that grows with the square of a tag's length.
+_LONG_TAG = re.compile(r"(?:^|(?<=[\s\[{,]))!\S{4096}")
 
 
 @dataclass(slots=True)
@@ -92,7 +94,12 @@ class _Open:
 
 def read(text: str | bytes, file: str) -> Document:
     """Raises JobFileError when the text is no YAML document at all."""
-    return _Builder(file).build(_decoded(text, file))
+    decoded = _decoded(text, file)
+    long_tag = _LONG_TAG.search(decoded)
+    if long_tag:
+        place = _place(decoded[: long_tag.start()])
+        raise _refuse(file, *place, "a tag of more than 4,096 characters", "leave it out")
+    return _Builder(file).build(decoded)
 
 
 def _refuse(file: str, line: int, column: int, text: str, suggestion: str = "") -> JobFileError:
@@ -373,4 +380,4 @@ def _start_of(event: Any) -> tuple[int, int]:
 
 
 def _short(tag: str) -> str:
-    return tag.replace(_TAG, "!!")
+    return clipped(tag.replace(_TAG, "!!"))

@@ -16,6 +16,7 @@ from dromon.spec.words import closest, nearest
 
 FACTS = ("id", "name", "queue", "framework", "priority")  # what `${job.…}` knows
 BUDGET = 50_000  # values and pieces of text one job may grow to
+MOST = 100  # problems worth collecting
 PIECE = 100  # characters to a piece
 
 _PLACEHOLDER = re.compile(r"\$\$\{|\$\{(config|job|volumes)\.([^}]*)(\}?)")
@@ -116,6 +117,8 @@ class Filler:
 
     def _replacement(self, found: re.Match[str]) -> Any:
         room, name, closed = found.groups()
+        if len(self.unfilled) >= MOST:
+            return found.group(0)
         if room is None:
             after = found.string[found.end() :]
             # The node's turn comes later, so an escaped volume must stay escaped until then.
@@ -172,7 +175,7 @@ class Filler:
             self._fail(Unfilled("grows too big once its ${…} are filled in", is_limit=True))
 
     def _fail(self, problem: Unfilled) -> None:
-        if problem not in self.unfilled:
+        if len(self.unfilled) < MOST and problem not in self.unfilled:
             self.unfilled.append(problem)
 
 

@@ -11,8 +11,8 @@ from typing import Any, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from dromon import frameworks
 from dromon.lifecycle.plan import ACTIONS, EVENTS
-from dromon.spec import _table as frameworks
 from dromon.spec import names, quantities, values
 from dromon.spec.interpolate import FACTS
 from dromon.spec.keys import SHORT_KEYS, bare, is_part
@@ -31,8 +31,8 @@ problems are reported at once, each with its place: `dromon check FILE` looks wi
 command: python train.py
 ```
 
-is a whole job file: the *short form*, where {short} stand at the top and describe one role called
-`worker`. The long form names its roles:
+is a whole job file: the *short form*, where a role's own keys ({short})
+stand at the top and describe one role called `worker`. The long form names its roles:
 
 ```yaml
 name: unet3d

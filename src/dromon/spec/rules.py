@@ -7,7 +7,8 @@ is not also told that `min` is more than its default.
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from dromon.spec import _table as frameworks
+from dromon import frameworks
+from dromon.spec.interpolate import MOST
 from dromon.spec.keys import ROLE
 from dromon.spec.model import Job
 from dromon.spec.path import Path
@@ -15,7 +16,6 @@ from dromon.spec.resolve import texts, unfillable
 from dromon.spec.sentences import Wrong
 from dromon.spec.words import choice, nearest
 
-MOST = 100  # placeholders worth telling about
 SOURCES = ("packages", "requirements", "lock", "pyproject", "image")
 
 # Libraries people name for the framework they are built on.
@@ -44,7 +44,7 @@ def roles_of_the_framework(job: Job) -> Iterator[Wrong]:
         if name not in allowed:
             yield Wrong(
                 ("roles", name), f"{job.framework} has no role {name!r}",
-                nearest(name, sorted(allowed)) or f"its roles are {', '.join(sorted(allowed))}",
+                nearest(name, sorted(allowed)) or f"it knows {', '.join(sorted(allowed))}",
                 at_key=True, about=(("framework",),),
             )  # fmt: skip
 
@@ -102,16 +102,12 @@ def no_reserved_variables(job: Job) -> Iterator[Wrong]:
     for role_name, role in job.roles.items():
         places += [(("roles", role_name, "env", name), name) for name in role.env]
     for path, name in places:
-        if is_reserved(name):
+        if frameworks.is_reserved(name):
             yield Wrong(path, "is set by Dromon for every member", "leave it out", at_key=True)
     for at, name in enumerate(job.secrets):
-        if is_reserved(name):
+        if frameworks.is_reserved(name):
             yield Wrong(("secrets", at), f"{name} is set by Dromon for every member",
                         "leave it out")  # fmt: skip
-
-
-def is_reserved(variable: str) -> bool:
-    return variable in frameworks.RESERVED
 
 
 def secrets_only_once(job: Job) -> Iterator[Wrong]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dromon.spec import _table as frameworks
+from dromon import frameworks
 from dromon.spec.keys import SHORT_KEYS
 from dromon.spec.model import Job
 

@@ -27,7 +27,8 @@ def wrong_of(error: ErrorDetails, raw: str | None) -> Wrong | None:
     """`raw` is how the value looks in the file, where there is one."""
     kind, value = error["type"], error["input"]
     path: Path = error["loc"]
-    at_key = bool(path) and path[-1] == "[key]"
+    # Only our own types judge keys; elsewhere it is a key of that name.
+    at_key = kind == "dromon" and path[-1:] == ("[key]",)
     if at_key:
         path = path[:-1]
     context: dict[str, Any] = error.get("ctx", {})

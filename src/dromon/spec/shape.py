@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dromon.spec import _table as frameworks
+from dromon import frameworks
 from dromon.spec.keys import ROLE, SHORT_KEYS
 from dromon.spec.sentences import Wrong
 
@@ -39,7 +39,11 @@ def with_implied_roles(job: dict[str, Any]) -> dict[str, Any]:
     for name, given in implied.items():
         role = roles.get(name)
         if role is None and name not in roles:
-            whole[name] = {"command": given["command"], "resources": {"cpus": given["cpus"]}}
+            whole[name] = {
+                "replicas": given["replicas"],
+                "command": given["command"],
+                "resources": {"cpus": given["cpus"]},
+            }
         elif isinstance(role, dict) and "command" not in role:
             whole[name] = {**role, "command": given["command"]}
     return {**job, "roles": whole}

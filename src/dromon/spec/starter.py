@@ -1,5 +1,6 @@
 """`dromon init train.py`: a commented job file to begin with. Text in, text out."""
 
+import json
 import re
 
 from dromon.spec.names import NAME_LIMIT
@@ -83,5 +84,4 @@ def _name(script: str) -> str:
 def _command(script: str) -> str:
     if _SAFE.fullmatch(script):
         return f"python {script}"
-    quoted = script.replace("\\", "\\\\").replace('"', '\\"')
-    return f'[python, "{quoted}"]'
+    return f"[python, {json.dumps(script, ensure_ascii=False)}]"

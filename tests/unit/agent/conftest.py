@@ -42,12 +42,12 @@ class FakeCoordinator:
 
     def __init__(self, record: Record, *, key: bytes = KEY, epoch: int = 1, tcp: bool = False,
                  opens: bool = True, dismisses: bool = True, gpus: int = 0,
-                 listen: bool = True) -> None:  # fmt: skip
+                 trusts: bool = False, framework: str = "none") -> None:  # fmt: skip
         self.record = record
         self.key, self.epoch = key, epoch
         self.opens, self.dismisses, self.gpus = opens, dismisses, gpus
+        self.trusts, self.framework = trusts, framework
         self.heard: list[dict[str, Any]] = []
-        self.refused = 0
         self.lines = 0
         self._connections: list[socket.socket] = []
         self._lock = threading.Lock()
@@ -94,11 +94,9 @@ class FakeCoordinator:
         op = message["op"]
         if op == "hello":
             nonces = (nonce, message["nonce"])
-            if not is_proof(message["mac"], self.key, "agent", nonces):
-                self.refused += 1
+            if not (self.trusts or is_proof(message["mac"], self.key, "agent", nonces)):
                 connection.close()
                 return
-            self._member = (message["member"], message["run"])
             mac = proof(self.key, "coordinator", nonces)
             connection.sendall(pack({"op": "welcome", "mac": mac, "epoch": self.epoch}))
         self.heard.append(message)
@@ -109,13 +107,16 @@ class FakeCoordinator:
 
     def open_barrier(self, ports: list[int]) -> None:
         member = Member("worker", 0, 0, "127.0.0.1", tuple(ports), gpus=self.gpus)
-        world = World("job-abc", 1, "none", (member,))
+        world = World("job-abc", 1, self.framework, (member,))
         self.send({"op": "world", "world": world.to_json()})
 
     def send(self, message: dict[str, Any]) -> None:
+        self.send_bytes(pack(message))
+
+    def send_bytes(self, data: bytes) -> None:
         with self._lock:
             connection = self._connections[-1]
-        connection.sendall(pack(message))
+        connection.sendall(data)
 
     def said(self, op: str) -> list[dict[str, Any]]:
         return [m for m in list(self.heard) if m["op"] == op]

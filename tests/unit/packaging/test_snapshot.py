@@ -285,6 +285,22 @@ def test_an_empty_workdir_is_one_directory(bench):
     assert manifest(EMPTY, bench.store) == []
 
 
+def test_an_unpacking_that_was_killed_leaves_no_target_and_is_done_again(bench):
+    bench.write("a.py", "a")
+    digest = bench.take().digest
+    (bench.root / "out.partial").mkdir()
+    (bench.root / "out.partial/stray").write_text("left by one that was killed")
+    materialise(digest, bench.store, str(bench.root / "out"))
+    assert os.listdir(bench.root / "out") == ["a.py"]
+    with pytest.raises(PackagingError, match="cannot be unpacked"):
+        materialise(digest, bench.store, str(bench.root / "out"))
+    assert not (bench.root / "out.partial").exists()
+    bench.store.gc({digest})
+    with pytest.raises(PackagingError, match="missing"):
+        materialise(digest, bench.store, str(bench.root / "two"))
+    assert not (bench.root / "two").exists()
+
+
 def test_many_files_come_back_equal(bench):
     for i in range(150):
         bench.write(f"d{i % 7}/f{i}", f"content {i}")
@@ -380,6 +396,16 @@ def test_a_tree_refused_once_is_taken_right_the_next_time(bench):
     (bench.work / "big").unlink()
     second = bench.take(limit=500)
     assert diff(first.digest, second.digest, bench.store) == [("b.py", "removed")]
+
+
+def test_an_edit_seen_by_a_snapshot_that_failed_is_in_the_next(bench):
+    bench.write("a.py", "one")
+    first = bench.take()
+    bench.settle()
+    bench.write("a.py", "two")
+    with pytest.raises(PackagingError, match="does not exist"):
+        bench.take(files={"x.py": "missing.py"})
+    assert diff(first.digest, bench.take().digest, bench.store) == [("a.py", "changed")]
 
 
 def test_the_root_directory_is_refused_without_being_read_to_its_end(bench):

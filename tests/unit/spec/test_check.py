@@ -227,6 +227,7 @@ config: {epochs: 3, bad: .nan}
         "command: x ${volumes.a}\nvolumes: {a: {}}",
         "command: x ${config.a}\nconfig: {a: .nan}",
         "command: x\nresources: {gpus: {a100: x}}",
+        "command: x\nsecrets: [1bad, A]\nenv: {A: b}",
         "roles: [x]",
     ],
 )
@@ -250,6 +251,35 @@ def test_data_has_no_lines() -> None:
 def test_data_that_is_no_mapping_of_texts_is_refused(data: object) -> None:
     with pytest.raises(JobFileError):
         load_data(data)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "name", ["CUDA_VISIBLE_DEVICES", "DROMON_RANK", "MASTER_ADDR", "DMLC_ROLE", "LOCAL_RANK"]
+)
+def test_what_dromon_sets_cannot_be_set(name: str) -> None:
+    assert problems(f"command: x\nenv: {{{name}: a}}") == [
+        f"job.yaml:2:7: env.{name}: is set by Dromon for every member; leave it out"
+    ]
+
+
+def test_a_framework_brings_the_roles_it_cannot_do_without() -> None:
+    job = load_text("framework: mxnet\ncommand: x\nreplicas: 3\n", "f")
+    assert set(job.roles) == {"worker", "scheduler", "server"}
+    assert (job.roles["worker"].replicas, job.roles["scheduler"].replicas) == (3, 1)
+    assert job.roles["scheduler"].command == 'python -c "import mxnet"'
+    assert job.roles["scheduler"].resources.cpus < 1
+    assert load_data(job.to_data()) == job
+
+
+def test_a_role_the_framework_runs_may_lack_its_command() -> None:
+    job = load_text("framework: mxnet\nroles: {worker: {command: x}, server: {replicas: 2}}", "f")
+    assert (job.roles["server"].replicas, job.roles["server"].command) == (
+        2, 'python -c "import mxnet"',
+    )  # fmt: skip
+
+
+def test_total_gpus_goes_with_roles_that_the_framework_brings() -> None:
+    assert load_text("framework: mxnet\ncommand: x\ntotal_gpus: 4", "f").total_gpus == 4
 
 
 def test_the_short_form_is_one_role_called_worker() -> None:

@@ -136,6 +136,12 @@ def test_what_is_no_yaml_is_refused_with_its_place(text: str | bytes, said: str)
     assert refusal(text) == said
 
 
+def test_a_tag_without_end_is_refused() -> None:
+    assert refusal("a:\n  - !" + "x" * 900_000) == (
+        "job.yaml:2:5: a tag of more than 4,096 characters; leave it out"
+    )
+
+
 def test_a_colon_in_a_command_gets_advice() -> None:
     assert "quote text that holds a colon" in refusal("command: echo a: b")
 

@@ -70,6 +70,8 @@ def test_any_text_and_any_bytes(text: str | bytes) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(keys, values, max_size=6))
+@example({"[key]": None})
+@example({"command": "x", "policies": {"[key]": 1}, "env": {"[key]": 1}, "files": {"[key]": 1}})
 def test_any_data(data: dict[str, Any]) -> None:
     tried(load_data, data)
 

@@ -135,6 +135,11 @@ def test_a_long_chain_of_references_is_refused() -> None:
     assert "more than 64 deep" in found[0]
 
 
+def test_a_text_of_nothing_but_wrong_placeholders_is_cut_short() -> None:
+    wrong = "".join(f"${{config.a{n}}}" for n in range(20_000))
+    assert len(refusal(f"command: '{wrong}'\nconfig: {{b: 1}}")) == 100
+
+
 def test_a_big_config_with_one_placeholder_is_no_bomb() -> None:
     job = load_data({"command": "x", "config": {"n": list(range(100_000)), "a": "${job.id}"}})
     assert resolve(job, id="j-1", name="j").config["a"] == "j-1"

@@ -153,7 +153,7 @@ jobs = st.fixed_dictionaries(
     {"roles": st.dictionaries(word, roles(), min_size=1, max_size=2)},
     optional={
         "name": word,
-        "framework": st.sampled_from(["none", "torch", "jax", "mpi"]),
+        "framework": st.sampled_from(["none", "torch", "jax"]),
         "queue": word,
         "priority": word | st.integers(-5, 5),
         "preemptible": st.booleans(),

@@ -26,7 +26,9 @@ def test_the_framework_is_guessed_from_the_imports(text: str, framework: str) ->
     assert framework_of(text) == framework
 
 
-@pytest.mark.parametrize("script", ["train.py", "a b/My Script (2).py", 'odd"\\name.py', "3d.py"])
+@pytest.mark.parametrize(
+    "script", ["train.py", "a b/My Script (2).py", 'odd"\\name.py', "3d.py", "новый\n.py"]
+)
 @pytest.mark.parametrize("text", ["", "import torch", "import mxnet", "import tensorflow"])
 def test_the_starter_file_is_a_valid_job(script: str, text: str) -> None:
     job = load_text(starter(script, text), "job.yaml")

@@ -52,7 +52,7 @@ def add_detach(parser: Parser) -> None:
 def execute(args: Namespace, api: Api) -> int:
     call = call_arguments(args)
     console = Console()
-    accepted = api.start(on=args.on, progress=console.passing, **call)
+    accepted = api.start(on=args.on, **call)
     single = "command" in call and args.replicas in (None, 1) and not call["overrides"]
     return proceed(api, accepted, console, detach=args.detach, single=single)
 

@@ -10,17 +10,21 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from dromon import sched
 from dromon.coordinator.coordinator import Effect, Keep, Send
 from dromon.engines.base import Submission
 from dromon.engines.local import jobs
 from dromon.engines.local.gpus import Locks
 from dromon.engines.local.jobs import Job
-from dromon.engines.local.journal import Journal, Row
+from dromon.engines.local.journal import Journal, JournalFull, Row
 from dromon.engines.local.machine import Machine
 from dromon.errors import Refused
 from dromon.lifecycle import events as ev
 from dromon.lifecycle import states
+from dromon.sched import events as sched
+from dromon.sched.asks import Gpu, Placement, RoleAsk
+from dromon.sched.cluster import Cluster
+from dromon.sched.decide import Preempt, Start, decide
+from dromon.sched.placement import can_ever_fit
 
 PLACEMENT = "_placement"  # journalled beside the gang's events: where the members were put
 ENVIRONMENT = "_environment"  # which interpreter the build gave
@@ -46,14 +50,13 @@ class Arbiter:
         self.hands = hands
         self.user = user
         self.jobs: dict[str, Job] = {}
-        self.cluster = sched.Cluster()
+        self.cluster = Cluster()
         self.cluster.apply(
             sched.NodeJoined(
                 machine.name,
                 cpus=machine.cpus,
                 memory=machine.memory,
-                gpus=tuple((d.uuid, d.kind) for d in machine.gpus),
-                labels=(),
+                gpus=tuple(Gpu(d.uuid, d.kind) for d in machine.gpus),
             )
         )
         self._number = journal.last_number()
@@ -64,39 +67,45 @@ class Arbiter:
 
     # ---- jobs come in ---------------------------------------------------------------------------
 
-    def submit(self, submission: Submission, now: float) -> tuple[Row, bool]:
-        """The job's row, and whether it is new. The same id twice is one job."""
-        known = self.jobs.get(submission.id)
-        row = self.journal.job(submission.id)
-        if row is not None:
-            return row, False
-        assert known is None
-        asks = role_asks(submission.request)
-        self.refuse_the_impossible(submission.id, asks)
-        self._number += 1
-        prepared = jobs.is_prepared(submission.request)
-        row = Row(
-            id=submission.id,
-            number=self._number,
-            name=submission.request["name"],
-            state=states.QUEUED if prepared else states.PREPARING,
-            submitted=now,
-            started=None,
-            ended=None,
-            attempt=0,
-            request=json.dumps(submission.request, separators=(",", ":")),
-            verdict=None,
-        )
-        self.journal.add_job(row)
+    def submit(self, submissions: list[Submission], now: float) -> list[tuple[Row, bool]]:
+        """Each job's row, and whether it is new: the same id twice is one job. All are committed
+        when this returns; when one is refused, or the disk refuses, none is accepted."""
+        self.journal.commit()
+        number = self._number
+        rows: list[tuple[Row, bool]] = []
+        new: list[tuple[Row, Submission, tuple[Any, ...]]] = []
+        for submission in submissions:
+            row = self.journal.job(submission.id)
+            if row is None:
+                asks = role_asks(submission.request)
+                self.refuse_the_impossible(submission.id, asks)
+                number += 1
+                row = _row(submission, number, now)
+                new.append((row, submission, asks))
+                rows.append((row, True))
+            else:
+                rows.append((row, False))
+        for row, _, _ in new:
+            self.journal.add_job(row)
+        try:
+            self.journal.commit()
+        except JournalFull:
+            self.journal.withdraw(len(new))
+            raise
+        self._number = number
+        for row, submission, asks in new:
+            self._take_up(row, submission, asks)
+        return rows
+
+    def _take_up(self, row: Row, submission: Submission, asks: tuple[Any, ...]) -> None:
         job = self.jobs[row.id] = Job(row, submission.request)
         job.told = row.state
         if any(key.startswith("pending:") for key in _policies(submission.request)):
             self._touched[job.id] = job  # its gang wants to be woken in the queue
-        if prepared:
+        if job.prepared:
             self._enqueue(job, asks)
         else:
             self._after.append((self.hands.prepare, (job,)))
-        return row, True
 
     def refuse_the_impossible(self, id: str, asks: tuple[Any, ...]) -> None:
         for ask in asks:
@@ -105,7 +114,7 @@ class Arbiter:
                     f"role {ask.role} asks for {ask.gpus:g} GPUs; this machine gives whole ones",
                     hint="Ask for a whole number of GPUs.",
                 )
-        refusal = sched.can_ever_fit(self.cluster, asks)
+        refusal = can_ever_fit(self.cluster, asks)
         if refusal is not None:
             raise Refused(
                 f"{id} can never run here: {refusal.text}",
@@ -163,7 +172,7 @@ class Arbiter:
         self.happen(job, ev.Prepared(), now)
 
     def _finish(self, job: Job, now: float) -> None:
-        if self.cluster.knows(job.id):
+        if job.id in self.cluster.jobs:
             self.cluster.apply(sched.JobEnded(job.id))
         self._let_go(job)
         if job.request["outputs"] and job.gang.attempt:
@@ -202,26 +211,28 @@ class Arbiter:
     def decide(self, now: float) -> None:
         while self._should_decide:
             self._should_decide = False
-            for decision in sched.decide(self.cluster, now, seed=0):
+            for decision in decide(self.cluster, now, seed=0):
                 job = self.jobs[decision.job]
-                if isinstance(decision, sched.Start):
+                if isinstance(decision, Start):
                     if not self._hold_gpus(job, decision.placement):
                         self._should_decide = True
                         break  # somebody else was faster; the cluster knows it now
                     self._start(job, decision.placement, now)
-                elif isinstance(decision, sched.Preempt):
+                elif isinstance(decision, Preempt):
                     self.cluster.apply(sched.JobStopping(job.id))
                     event = ev.PreemptRequested(f"made room for {decision.for_job}")
                     self.happen(job, event, now)
+                else:
+                    self.happen(job, ev.PrepareFailed("impossible", decision.reason), now)
 
-    def _start(self, job: Job, placement: "sched.Placement", now: float) -> None:
+    def _start(self, job: Job, placement: Placement, now: float) -> None:
         self.cluster.apply(sched.JobStarted(job.id, placement))
         job.placement = placement
-        self._note(job, now, {"kind": PLACEMENT, "placement": placement.to_json()})
-        self.happen(job, ev.Placed(tuple(placement.members)), now)
+        self._note(job, now, {"kind": PLACEMENT, "placement": jobs.placement_json(placement)})
+        self.happen(job, ev.Placed(tuple(placement)), now)
 
-    def _hold_gpus(self, job: Job, placement: "sched.Placement") -> bool:
-        wanted = [gpu for seat in placement.members.values() for gpu in seat.gpus]
+    def _hold_gpus(self, job: Job, placement: Placement) -> bool:
+        wanted = [gpu for seat in placement.values() for gpu in seat.gpus]
         held: dict[str, int] = {}
         for uuid in wanted:
             fd = self.locks.take(uuid, {"user": self.user, "job": job.id})
@@ -235,7 +246,7 @@ class Arbiter:
 
     def look_for_freed_gpus(self) -> None:
         """Other users' daemons do not tell when they let a GPU go."""
-        for uuid in self.cluster.held_gpus(self.machine.name):
+        for uuid in list(self.cluster.nodes[self.machine.name].held):
             if self.locks.holder(uuid) is None:
                 self.cluster.apply(sched.GpuFreed(self.machine.name, uuid))
                 self._should_decide = True
@@ -243,13 +254,17 @@ class Arbiter:
     # ---- to disk, then to the world -------------------------------------------------------------
 
     def flush(self, now: float) -> None:
-        """Decide, commit, and carry out what follows. Effects may touch further jobs."""
+        """Decide, commit, and carry out what follows. Effects may touch further jobs.
+
+        Raises JournalFull when the disk refuses: then nothing is carried out, and a later flush
+        goes on where this one stopped.
+        """
         while self._should_decide or self._touched or self._after:
             self.decide(now)
-            touched, self._touched = self._touched, {}
-            for job in touched.values():
+            for job in self._touched.values():
                 self._tell_row(job)
             self.journal.commit()
+            touched, self._touched = self._touched, {}
             after, self._after = self._after, []
             for action, arguments in after:
                 action(*arguments)
@@ -282,9 +297,9 @@ class Arbiter:
             self._awake.pop(job.id, None)
 
 
-def role_asks(request: Mapping[str, Any]) -> tuple["sched.RoleAsk", ...]:
+def role_asks(request: Mapping[str, Any]) -> tuple[RoleAsk, ...]:
     return tuple(
-        sched.RoleAsk(
+        RoleAsk(
             role=name,
             replicas=role["replicas"],
             min=role["min"],
@@ -296,6 +311,22 @@ def role_asks(request: Mapping[str, Any]) -> tuple["sched.RoleAsk", ...]:
             spread=role["spread"],
         )
         for name, role in request["roles"].items()
+    )
+
+
+def _row(submission: Submission, number: int, now: float) -> Row:
+    request = submission.request
+    return Row(
+        id=submission.id,
+        number=number,
+        name=request["name"],
+        state=states.QUEUED if jobs.is_prepared(request) else states.PREPARING,
+        submitted=now,
+        started=None,
+        ended=None,
+        attempt=0,
+        request=json.dumps(request, separators=(",", ":")),
+        verdict=None,
     )
 
 

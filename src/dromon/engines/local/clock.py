@@ -25,6 +25,7 @@ class Clock:
             self._offset = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
             self.same_boot = False
             journal.put("clock", f"{boot} {self._offset!r}")
+            journal.commit()
 
     def now(self) -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME) + self._offset

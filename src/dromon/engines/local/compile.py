@@ -8,7 +8,7 @@ from dromon import frameworks
 from dromon.engines.base import Launch, Submission
 from dromon.errors import Refused
 from dromon.lifecycle.plan import GangPlan, RolePlan
-from dromon.spec import Job, load_data
+from dromon.spec import Job
 from dromon.spec.interpolate import volume_paths
 
 # What a job file may ask for and this machine cannot give: key -> why.
@@ -25,7 +25,7 @@ PRIORITIES = {"low": 10, "normal": 50, "high": 90, "urgent": 100}
 
 def compile_launch(launch: Launch, record: str, job: Job | None = None) -> Submission:
     """`record` is where the job's record will lie; `job` saves parsing `launch.job` again."""
-    job = job or load_data(launch.job)
+    job = job or Job.from_data(dict(launch.job))
     _refuse(launch, job)
     name = launch.id.rpartition("-")[0]
     volumes = {

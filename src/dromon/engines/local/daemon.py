@@ -30,7 +30,7 @@ from dromon.engines.local.desk import Desk
 from dromon.engines.local.gpus import Locks
 from dromon.engines.local.home import Home
 from dromon.engines.local.jobs import Job
-from dromon.engines.local.journal import Journal
+from dromon.engines.local.journal import Journal, JournalFull
 from dromon.engines.local.machine import survey
 from dromon.engines.local.runner import Runner
 from dromon.errors import DromonError
@@ -40,6 +40,7 @@ from dromon.storage.blobs import BlobStore
 log = logging.getLogger("dromon.daemon")
 IDLE = 900.0  # leaves after so long without jobs and commands
 SWEEP = 2.0
+RETRY = 1.0  # after the disk refused the journal
 
 
 class Daemon:
@@ -115,7 +116,13 @@ class Daemon:
     def flush(self) -> None:
         self._flush_is_due = False
         self.last_used = self.loop.time()
-        self.arbiter.flush(self.clock.now())
+        try:
+            self.arbiter.flush(self.clock.now())
+        except JournalFull as error:
+            log.error("%s; trying again", error)
+            self._flush_is_due = True
+            self.loop.call_later(RETRY, self.flush)
+            return
         self._set_alarm()
 
     def _set_alarm(self) -> None:

@@ -101,6 +101,7 @@ class Desk(Submissions, Questions):
         journal = self.daemon.journal
         journal.put("last_number", str(journal.last_number()))
         journal.remove(row.id for row in rows)
+        journal.commit()
         for row in rows:
             shutil.rmtree(self.daemon.home.record(row.id), ignore_errors=True)
 

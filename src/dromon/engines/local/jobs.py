@@ -10,7 +10,7 @@ from dromon.engines.local.journal import Row
 from dromon.lifecycle import states
 from dromon.lifecycle.gang import Gang
 from dromon.lifecycle.plan import GangPlan
-from dromon.sched import Placement
+from dromon.sched.asks import Placement, Share
 
 Watcher = Callable[[dict[str, Any]], None]
 
@@ -73,7 +73,7 @@ class Job:
             started=self.gang.started if touched else None,
             ended=self.ended,
             attempt=self.gang.attempt if touched else 0,
-            user=self.request["facts"].get("inherited", {}).get("USER", ""),
+            user=self.request["facts"].get("user", ""),
             verdict=self.gang.verdict.to_json() if self.ended and self.gang.verdict else None,
             members=self._members() if touched else (),
             resources=asked(self.request),
@@ -82,7 +82,7 @@ class Job:
 
     def _members(self) -> tuple[MemberStatus, ...]:
         beats = self.coordinator.beats
-        placed = self.placement.members if self.placement else {}
+        placed = self.placement or {}
         return tuple(
             MemberStatus(
                 member=name,
@@ -102,6 +102,16 @@ class Job:
 
 def is_prepared(request: Mapping[str, Any]) -> bool:
     return bool(request["environment"]["kind"] != "uv")
+
+
+def placement_json(placement: Placement) -> dict[str, Any]:
+    return {m: [s.node, s.cpus, s.memory, list(s.gpus)] for m, s in placement.items()}
+
+
+def placement_of(data: Mapping[str, Any]) -> Placement:
+    return {
+        m: Share(node, cpus, memory, tuple(gpus)) for m, (node, cpus, memory, gpus) in data.items()
+    }
 
 
 def asked(request: Mapping[str, Any]) -> dict[str, float]:
@@ -127,7 +137,7 @@ def status_of(row: Row) -> dict[str, Any]:
         id=row.id, number=row.number, name=row.name, state=row.state, engine="local",
         queue=request["queue"], priority=request["priority"], submitted=row.submitted,
         started=row.started, ended=row.ended, attempt=row.attempt,
-        user=request["facts"].get("inherited", {}).get("USER", ""), verdict=verdict,
+        user=request["facts"].get("user", ""), verdict=verdict,
         resources=asked(request),
     )  # fmt: skip
     return status_json(status)

@@ -1,8 +1,8 @@
 """The journal: every accepted job and every event of it, in SQLite. Rows only, no decisions.
 
-Writes gather in one transaction. `commit` makes them safe from a kill of this process; `sync`
-makes them safe from a loss of power. Effects may follow `commit`; "accepted" is said after
-`sync`.
+Writes gather until `commit`, which makes them safe from a kill of this process; `sync` makes them
+safe from a loss of power. Effects may follow `commit`; "accepted" is said after `sync`. Questions
+see what was committed.
 """
 
 import json
@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dromon.errors import StateDirectoryUnusable
+from dromon.errors import EngineError, StateDirectoryUnusable
 
 SCHEMA = 1
 _TABLES = """
@@ -49,6 +49,12 @@ class Row(NamedTuple):
 _COLUMNS = ", ".join(Row._fields)
 
 
+class JournalFull(EngineError):
+    """The journal cannot be written."""
+
+    hint = "Free some disk space: `dromon gc`, or delete what is not needed."
+
+
 class Journal:
     def __init__(self, path: str) -> None:
         self.path = path
@@ -59,17 +65,18 @@ class Journal:
                 raise StateDirectoryUnusable(f"{path}: SQLite gave journal mode {mode}, not WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_TABLES)
+            self._pending: list[tuple[str, tuple[Any, ...]]] = []
             self._check_schema()
         except sqlite3.Error as error:
             raise StateDirectoryUnusable(f"cannot open the journal {path}: {error}") from None
         os.chmod(path, 0o600)
-        self._open = False
         self._wal = os.open(path + "-wal", os.O_RDONLY)
 
     def _check_schema(self) -> None:
         found = self.get("schema")
         if found is None:
             self.put("schema", str(SCHEMA))
+            self.commit()
         elif found != str(SCHEMA):
             raise StateDirectoryUnusable(
                 f"the journal {self.path} has form {found}, this version of Dromon reads {SCHEMA}",
@@ -78,53 +85,62 @@ class Journal:
 
     # ---- writing --------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        if not self._open:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._open = True
-
     def add_job(self, row: Row) -> None:
-        self._begin()
-        self._db.execute(f"INSERT INTO jobs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?)", row)
+        self._pending.append((f"INSERT INTO jobs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?)", row))
 
     def add_event(self, job: str, seq: int, time: float, event: Mapping[str, Any]) -> None:
-        self._begin()
-        self._db.execute("INSERT INTO events VALUES (?,?,?,?)", (job, seq, time, _encode(event)))
+        values = (job, seq, time, _encode(event))
+        self._pending.append(("INSERT INTO events VALUES (?,?,?,?)", values))
 
     def set_state(
         self, job: str, state: str, *, started: float | None, ended: float | None, attempt: int,
         verdict: Mapping[str, Any] | None,
     ) -> None:  # fmt: skip
-        self._begin()
-        self._db.execute(
-            "UPDATE jobs SET state=?, started=?, ended=?, attempt=?, verdict=? WHERE id=?",
-            (state, started, ended, attempt, _encode(verdict) if verdict else None, job),
+        said = _encode(verdict) if verdict else None
+        self._pending.append(
+            (
+                "UPDATE jobs SET state=?, started=?, ended=?, attempt=?, verdict=? WHERE id=?",
+                (state, started, ended, attempt, said, job),
+            )
         )
 
     def remove(self, jobs: Iterable[str]) -> None:
-        self._begin()
         for job in jobs:
-            self._db.execute("DELETE FROM events WHERE job=?", (job,))
-            self._db.execute("DELETE FROM jobs WHERE id=?", (job,))
+            self._pending.append(("DELETE FROM events WHERE job=?", (job,)))
+            self._pending.append(("DELETE FROM jobs WHERE id=?", (job,)))
 
     def put(self, key: str, value: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?,?)", (key, value))
-
-    @property
-    def is_dirty(self) -> bool:
-        return self._open
+        self._pending.append(("INSERT OR REPLACE INTO meta VALUES (?,?)", (key, value)))
 
     def commit(self) -> None:
-        if self._open:
+        """All of what was added, in one transaction; when the disk refuses, JournalFull, and all
+        of it is still there to be committed later."""
+        if not self._pending:
+            return
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            for statement, values in self._pending:
+                self._db.execute(statement, values)
             self._db.execute("COMMIT")
-            self._open = False
+        except sqlite3.OperationalError as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise JournalFull(f"cannot write the journal {self.path}: {error}") from None
+        self._pending.clear()
+
+    def withdraw(self, count: int) -> None:
+        """Forget the last `count` additions, which could not be committed."""
+        del self._pending[len(self._pending) - count :]
 
     def sync(self) -> None:
         """Blocks until all that was committed is on disk. Safe to call from another thread."""
         os.fdatasync(self._wal)
 
     def close(self) -> None:
-        self.commit()
+        try:
+            self.commit()
+        except JournalFull:
+            pass  # the next life of the daemon learns the same from exit records
         self._db.close()
         os.close(self._wal)
 

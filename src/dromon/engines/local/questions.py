@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from dromon import sched
 from dromon.agent.frames import Message
 from dromon.agent.record import Record
 from dromon.engines.local import jobs, outputs
@@ -14,6 +13,7 @@ from dromon.engines.local.journal import Row
 from dromon.engines.local.recovery import rebuild
 from dromon.engines.local.server import Command
 from dromon.lifecycle import states
+from dromon.sched.explain import explain
 
 _WAITING = ("sentence", "reason", "position", "holders", "missing", "unblock")
 
@@ -82,7 +82,7 @@ class Questions(Counter):
             )
         if job.state != states.QUEUED:
             return None
-        waiting = sched.explain(self.daemon.arbiter.cluster, job.id, now)
+        waiting = explain(self.daemon.arbiter.cluster, job.id, now)
         return {name: getattr(waiting, name) for name in _WAITING}
 
     def on_show(self, wire: Command, message: Message) -> Message:
@@ -130,12 +130,13 @@ class Questions(Counter):
 
     def on_nodes(self, wire: Command, message: Message) -> Message:
         machine, arbiter = self.daemon.machine, self.daemon.arbiter
-        free = arbiter.cluster.free(machine.name)
+        left = arbiter.cluster.nodes[machine.name].free
+        free = {"cpus": left.cpus / 1000, "memory": left.memory, "gpus": len(left.gpus)}
         held = {
             gpu: job.id
             for job in arbiter.jobs.values()
             if job.placement
-            for seat in job.placement.members.values()
+            for seat in job.placement.values()
             for gpu in seat.gpus
         }
         gpus = [

@@ -13,11 +13,11 @@ from dromon.agent import claim, process
 from dromon.agent.record import Record
 from dromon.engines.local.arbiter import ENVIRONMENT, PLACEMENT, Arbiter
 from dromon.engines.local.home import Home
-from dromon.engines.local.jobs import Job
+from dromon.engines.local.jobs import Job, placement_of
 from dromon.engines.local.journal import Row
 from dromon.lifecycle import events as ev
 from dromon.lifecycle import states
-from dromon.sched import JobStarted, JobStopping, Placement
+from dromon.sched.events import JobStarted, JobStopping
 
 log = logging.getLogger("dromon.recovery")
 
@@ -49,7 +49,7 @@ def rebuild(arbiter: Arbiter, row: Row) -> Job:
         job.seq += 1
         kind = data["kind"]
         if kind == PLACEMENT:
-            job.placement = Placement.from_json(data["placement"])
+            job.placement = placement_of(data["placement"])
         elif kind == ENVIRONMENT:
             job.environment = data["environment"]
         else:
@@ -72,9 +72,9 @@ def sweep(arbiter: Arbiter, home: Home, now: float) -> None:
         if job.placement is None:
             continue
         for name, member in list(job.gang.members.items()):
-            if member.run and member.state not in states.MEMBER_ENDED:
-                if name not in job.coordinator.peers:
-                    look_at(arbiter, home, job, name, member.run, now)
+            is_live = member.run and member.state not in states.MEMBER_ENDED
+            if is_live and name not in job.coordinator.peers:
+                look_at(arbiter, home, job, name, member.run, now)
 
 
 def look_at(arbiter: Arbiter, home: Home, job: Job, name: str, run: int, now: float) -> None:

@@ -74,11 +74,15 @@ class Runner:
             job.progress = text
 
         def build() -> dict[str, Any]:
-            lock = environment.resolve(
-                asked["request"], asked["base"], self.home.cache, asked["python_hint"]
-            )
+            if "lock" in asked:  # a rerun: what was resolved then is what runs now
+                lock = environment.Lock(**asked["lock"])
+            else:
+                progress("resolving")
+                lock = environment.resolve(
+                    asked["request"], asked["base"], self.home.cache, asked["python_hint"]
+                )
             python = environment.build(lock, self.home.cache, progress)
-            return {"kind": "uv", "python": python, "digest": lock.digest, "lock": lock.text}
+            return {**asked, "python": python, "digest": lock.digest, "lock": lock.to_json()}
 
         def done(future: "asyncio.Future[dict[str, Any]]") -> None:
             error = future.exception()
@@ -169,7 +173,7 @@ class Runner:
     def _gpu_fds(self, job: Job, member: str) -> list[int] | None:
         """The descriptors that hold this member's GPUs; a restarted daemon takes them anew."""
         assert job.placement is not None
-        seat = job.placement.members[member]
+        seat = job.placement[member]
         for gpu in seat.gpus:
             if gpu not in job.gpu_fds:
                 fd = self.locks.take(gpu, {"user": self.user, "job": job.id})
@@ -182,7 +186,7 @@ class Runner:
         assert job.placement is not None
         role, _, index = launch.member.rpartition("-")
         asked = job.request["roles"][role]
-        seat = job.placement.members[launch.member]
+        seat = job.placement[launch.member]
         devices = [self._devices[gpu] for gpu in seat.gpus]
         memory = asked["memory"]
         return AgentPlan(
@@ -210,7 +214,8 @@ class Runner:
         python = job.environment.get("python", "python3")
         if job.request["payload"]:
             function = self.blobs.path(job.request["payload"]["digest"])
-            return [python, payload.runner(self.home.path("light")), function]
+            folder = payload.runner(self.home.path("light"))
+            return [python, os.path.join(folder, "run.py"), function]
         if isinstance(command, list) and command[0] in ("python", "python3"):
             return [python, *command[1:]]
         return command

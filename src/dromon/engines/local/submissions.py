@@ -7,6 +7,7 @@ on disk.
 import json
 import os
 from concurrent.futures import Future
+from contextlib import ExitStack
 from typing import Any
 
 from dromon.agent.frames import Message
@@ -17,6 +18,7 @@ from dromon.engines.local.compile import compile_launch, lacking
 from dromon.engines.local.counter import Counter
 from dromon.engines.local.journal import Row
 from dromon.engines.local.server import Command
+from dromon.errors import DromonError, EngineError
 
 BATCH = 100  # jobs in one commit
 
@@ -25,14 +27,17 @@ class Submissions(Counter):
     def on_run(self, wire: Command, message: Message) -> None:
         """From what the user typed: parse, snapshot, accept."""
         request = Request.from_json(message["request"])
+        pins = ExitStack()  # what the snapshot names must outlive a gc until the job is on record
 
         def take() -> tuple[Taken, Submission]:
+            pins.enter_context(self.daemon.blobs.pinned())
             taken = self.intake.take(request)
             record = self.daemon.home.record(taken.launch.id)
             return taken, compile_launch(taken.launch, record, taken.job)
 
         def done(future: "Future[tuple[Taken, Submission]]") -> None:
-            self._guard(wire, lambda: self._accept(wire, *future.result()))
+            with pins:
+                self._guard(wire, lambda: self._accept(wire, *future.result()))
 
         self._in_thread(take, done)
 
@@ -45,9 +50,14 @@ class Submissions(Counter):
             made = compile_launch(taken.launch, self.daemon.home.record(taken.launch.id), taken.job)
             asks = role_asks(made.request)
             self.daemon.arbiter.refuse_the_impossible(made.id, asks)
-            lacks = lacking(made.request)
-            return {"engine": "local", "id": made.id, "request": made.request, "lacks": lacks,
-                    "enforced": self.daemon.machine.enforced, "notes": list(taken.notes)}  # fmt: skip
+            return {
+                "engine": "local",
+                "id": made.id,
+                "request": made.request,
+                "lacks": lacking(made.request),
+                "enforced": self.daemon.machine.enforced,
+                "notes": list(taken.notes),
+            }
 
         self._in_thread(
             take, lambda f: self._guard(wire, lambda: wire.send({"ok": True, "plan": f.result()}))
@@ -105,14 +115,20 @@ class Submissions(Counter):
         self._after_sync(lambda: wire.send({"ok": True, **_accepted(row, created, taken.notes)}))
 
     def _put(self, submissions: list[Submission]) -> list[tuple[Row, bool]]:
-        now = self.daemon.clock.now()
-        put = []
+        home = self.daemon.home
         for submission in submissions:
             if submission.supplied:
-                _write_private(
-                    self.daemon.home.secrets(submission.id), json.dumps(dict(submission.supplied))
-                )
-            put.append(self.daemon.arbiter.submit(submission, now))
+                try:
+                    _write_private(home.secrets(submission.id), dict(submission.supplied))
+                except OSError as error:
+                    raise EngineError(f"cannot keep the job's secrets: {error.strerror}") from None
+        try:
+            put = self.daemon.arbiter.submit(submissions, self.daemon.clock.now())
+        except DromonError:
+            for submission in submissions:
+                if submission.supplied and self.daemon.journal.job(submission.id) is None:
+                    os.unlink(home.secrets(submission.id))
+            raise
         self.daemon.flush()
         return put
 
@@ -124,7 +140,7 @@ def _accepted(row: Row, created: bool, notes: tuple[str, ...]) -> Message:
     }  # fmt: skip
 
 
-def _write_private(path: str, text: str) -> None:
+def _write_private(path: str, data: dict[str, str]) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "w") as file:
-        file.write(text)
+        json.dump(data, file)

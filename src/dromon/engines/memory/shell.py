@@ -225,6 +225,7 @@ class Shell:
             elif isinstance(effect, Send):
                 if effect.message["op"] == "again":
                     self.lay_out(effect.message["attempt"])
+                    self._peers[effect.peer].run = effect.message["run"]
                 self._send(effect.peer, effect.message)
             elif isinstance(effect, ev.Release):
                 self._released = True

@@ -38,6 +38,7 @@ def test_jobs_are_found_by_number_name_prefix_and_age(journal: Journal):
     journal.add_job(row(1))
     journal.add_job(row(2, "eval"))
     journal.add_job(row(3))
+    journal.commit()
     assert journal.by_number(2) == row(2, "eval")
     assert [r.number for r in journal.named("train")] == [3, 1]
     assert [r.number for r in journal.starting_with("train-0")] == [1, 3]
@@ -82,6 +83,7 @@ def test_a_journal_of_another_form_is_refused_in_words(tmp_path: Path):
     path = str(tmp_path / "journal.db")
     journal = Journal(path)
     journal.put("schema", "99")
+    journal.commit()
     journal.close()
     with pytest.raises(StateDirectoryUnusable, match="form 99"):
         Journal(path)
@@ -92,3 +94,34 @@ def test_a_file_that_is_no_journal_is_refused_in_words(tmp_path: Path):
     path.write_bytes(b"not a database at all, but long enough to be looked at" * 40)
     with pytest.raises(StateDirectoryUnusable, match="cannot open the journal"):
         Journal(str(path))
+
+
+def test_what_the_disk_refused_is_committed_once_there_is_room(tmp_path: Path):
+    script = """
+        import resource, signal, sys
+        from dromon.engines.local.journal import Journal, JournalFull, Row
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        journal = Journal(sys.argv[1])
+        one = Row("a-000001", 1, "a", "queued", 1.0, None, None, 0, "x" * 2_000_000, None)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+        journal.add_job(one)
+        try:
+            journal.commit()
+        except JournalFull:
+            print("refused")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        journal.commit()
+        print(len(journal.active()))
+        journal.add_job(one._replace(id="a-000002", number=2))
+        journal.withdraw(1)
+        journal.close()
+    """
+    path = str(tmp_path / "journal.db")
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), path], capture_output=True, text=True
+    )
+    assert ended.stdout.split() == ["refused", "1"], ended.stderr
+    again = Journal(path)
+    assert [r.number for r in again.active()] == [1]
+    again.close()

@@ -1,0 +1,102 @@
+"""What a job asks for and what it is given. Values only.
+
+CPUs are counted in thousandths inside this room, so that thirds add up to what they are.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+CPUS, MEMORY, GPUS = "cpus", "memory", "gpus"
+DIMENSIONS = frozenset({CPUS, MEMORY, GPUS})
+
+
+def milli(cpus: float) -> int:
+    return round(cpus * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    id: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleAsk:
+    """What each member of one role needs, and how many members there should be."""
+
+    role: str
+    replicas: int
+    min: int
+    cpus: float = 0.0
+    memory: int | None = None  # None: not accounted
+    gpus: float = 0  # whole ones only, here
+    gpu_kind: str | None = None
+    node_label: str | None = None
+    spread: str = "none"  # or "node": no two members of this role on one node
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The dimensions any of it comes from."""
+        if not self.replicas:
+            return frozenset()
+        asked = {CPUS: milli(self.cpus), MEMORY: self.memory, GPUS: self.gpus}
+        return frozenset(dimension for dimension, amount in asked.items() if amount)
+
+    def members(self, start: int, end: int) -> Iterator[str]:
+        return (f"{self.role}-{index}" for index in range(start, end))
+
+
+Ask = tuple[RoleAsk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one member has: on which node, how much, which devices."""
+
+    node: str
+    cpus: float = 0.0
+    memory: int | None = None
+    gpus: tuple[str, ...] = ()
+
+
+Placement = Mapping[str, Share]  # member -> share
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """What is left on one node. `gpus` in device order."""
+
+    cpus: int  # thousandths
+    memory: int
+    gpus: tuple[Gpu, ...] = ()
+
+    def less(self, share: Share) -> "Free":
+        return Free(
+            self.cpus - milli(share.cpus),
+            self.memory - (share.memory or 0),
+            tuple(g for g in self.gpus if g.id not in share.gpus) if share.gpus else self.gpus,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why something does not fit, as data; `str()` says it."""
+
+    text: str
+    dimension: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a job does not run yet. `reason`: resources, order, impossible, about to start,
+    running, stopping, unknown."""
+
+    sentence: str
+    reason: str
+    position: int | None = None
+    holders: tuple[str, ...] = ()
+    missing: Mapping[str, float] = field(default_factory=dict)
+    unblock: tuple[str, ...] = ()

@@ -1,0 +1,148 @@
+"""Agent and coordinator: proofs, restarts on either side, leases, starting over."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from dromon.agent.protocol import is_proof, proof
+
+SLEEPS = "print('up'); import time; time.sleep(60)"
+
+
+def test_proofs_of_the_two_sides_differ():
+    nonces = ("a", "b")
+    assert is_proof(proof(b"k", "agent", nonces), b"k", "agent", nonces)
+    assert not is_proof(proof(b"k", "agent", nonces), b"k", "coordinator", nonces)
+    assert not is_proof(proof(b"k", "agent", nonces), b"other", "agent", nonces)
+
+
+def test_member_survives_its_coordinator_and_the_next_one_is_found(stage):
+    first = stage.coordinator(epoch=1)
+    stage.launch(stage.python(SLEEPS))
+    pid = first.wait_for("started")["pid"]
+    first.die()
+    second = stage.coordinator(epoch=2)
+    assert second.wait_for("started")["pid"] == pid
+    assert second.said("hello")[0]["epoch"] == 2
+    second.send({"op": "stop", "grace": 5.0, "reason": "stop"})
+    assert second.wait_for("exited")["exit"]["cause"] == "stopped"
+
+
+def test_exit_while_nobody_listens_is_told_to_the_next(stage):
+    first = stage.coordinator(epoch=1)
+    stage.launch(stage.python("import time; time.sleep(0.3); raise SystemExit(6)"))
+    first.wait_for("started")
+    first.die()
+    assert stage.exit()["code"] == 6
+    assert stage.claim().is_alive
+    second = stage.coordinator(epoch=2)
+    assert second.wait_for("exited")["exit"]["code"] == 6
+    stage.wait_until_gone()
+
+
+def test_exit_is_told_until_it_is_acknowledged(stage):
+    first = stage.coordinator(epoch=1, dismisses=False)
+    stage.launch(stage.plan(["true"]))
+    first.wait_for("exited")
+    first.die()
+    second = stage.coordinator(epoch=2)
+    second.wait_for("exited")
+    stage.wait_until_gone()
+
+
+def test_agent_waits_for_a_coordinator_that_is_not_there_yet(stage):
+    stage.launch(stage.plan(["true"]))
+    stage.claim()
+    assert stage.play(stage.plan(["true"]))["code"] == 0
+
+
+def test_coordinator_without_the_key_is_not_obeyed(stage):
+    impostor = stage.coordinator(epoch=1, key=b"wrong", trusts=True)
+    stage.launch(stage.plan(["true"]))
+    impostor.wait_for("ready", 3)  # it comes back and back
+    assert not impostor.said("started")
+    impostor.die()
+    stage.coordinator(epoch=2).wait_for("exited")
+
+
+def test_talk_over_tcp(stage):
+    assert stage.play(stage.plan(["true"]), tcp=True)["code"] == 0
+
+
+def test_member_is_stopped_when_its_lease_runs_out(stage):
+    coordinator = stage.coordinator()
+    stage.launch(stage.python(SLEEPS, lease=0.5, grace=0.1))
+    coordinator.wait_for("started")
+    coordinator.die()
+    exit = stage.exit()
+    assert (exit["cause"], exit["stopped"]) == ("lost", True)
+
+
+def test_lease_is_renewed_by_any_word(stage):
+    coordinator = stage.coordinator()
+    stage.launch(stage.python("import time; time.sleep(1.5)", lease=0.8))
+    coordinator.wait_for("started")
+    while not (stage.directory() / "exit.json").exists():
+        try:
+            coordinator.send({"op": "beat"})
+        except (OSError, IndexError):
+            break
+        time.sleep(0.05)
+    assert stage.exit()["code"] == 0
+
+
+def test_agent_starts_over_in_place(stage):
+    coordinator = stage.coordinator(dismisses=False)
+    Path(stage.record.work(2)).mkdir(parents=True)
+    stage.launch(stage.plan("pwd; exit $DROMON_RUN", ports=1))
+    coordinator.wait_for("exited")
+    first = stage.claim(1)
+    coordinator.send({"op": "again", "run": 2, "attempt": 2})
+    assert stage.exit(2)["code"] == 2
+    assert stage.claim(2).pid == first.pid
+    assert stage.log(1) == [("out", str(stage.work).encode())]
+    assert stage.log(2) == [("out", stage.record.work(2).encode())]
+    coordinator.wait_for("exited", 2)
+    coordinator.send({"op": "bye"})
+    assert len(coordinator.said("ready")) == 2
+
+
+def test_stale_agent_ends_its_member_and_leaves_without_a_word(stage):
+    coordinator = stage.coordinator(dismisses=False)
+    stage.launch(stage.python(SLEEPS))
+    coordinator.wait_for("started")
+    coordinator.send({"op": "stop", "grace": 0.0, "reason": "stale"})
+    coordinator.send({"op": "bye"})
+    assert stage.exit()["stopped"]
+    stage.wait_until_gone()
+
+
+def test_older_coordinator_is_not_listened_to(stage):
+    first = stage.coordinator(epoch=5)
+    stage.launch(stage.python(SLEEPS))
+    first.wait_for("started")
+    first.die()
+    old = stage.coordinator(epoch=4)
+    newer = stage.coordinator(epoch=6)
+    newer.wait_for("started")
+    assert not old.heard
+
+
+def test_broken_coordinator_file_is_tried_again(stage):
+    Path(stage.record.coordinator).write_text("{")
+    stage.launch(stage.plan(["true"]))
+    stage.claim()
+    Path(stage.record.coordinator).write_text(json.dumps({"address": "pigeon:x", "epoch": 1}))
+    assert stage.play(stage.plan(["true"]))["code"] == 0
+
+
+def test_nonsense_on_the_line_is_answered_by_a_new_line(stage):
+    coordinator = stage.coordinator()
+    stage.launch(stage.python(SLEEPS))
+    coordinator.wait_for("started")
+    coordinator.send_bytes(b"\xff" * 64)
+    coordinator.wait_for("started", 2)
+    os.kill(stage.claim().pid, signal.SIGTERM)
+    stage.exit()
