@@ -258,7 +258,7 @@ def _raised(raised: "payload.Raised", id: str) -> BaseException:
 # ---- asking -------------------------------------------------------------------------------------
 
 
-def jobs(*, all: bool = False, limit: int | None = None, on: str = "local") -> "list[JobStatus]":
+def jobs(*, all: bool = False, limit: int | None = None, on: str = "local") -> Sequence[JobStatus]:
     return engine(on).list(Filter(active_only=not all, limit=limit))
 
 
@@ -322,7 +322,7 @@ def show(ref: str, *, on: str = "local") -> dict[str, Any]:
     }
 
 
-def nodes(on: str = "local") -> "list[Node]":
+def nodes(on: str = "local") -> Sequence[Node]:
     return engine(on).nodes()
 
 
@@ -334,10 +334,10 @@ def diff(a: str, b: str, *, on: str = "local") -> "list[dict[str, Any]]":
 
     left, right = show(a, on=on), show(b, on=on)
     found = difference(left["job"], right["job"])
-    digests = [(each["code"] or {}).get("digest") for each in (left, right)]
-    if all(digests) and digests[0] != digests[1]:
+    before, after = (str((each["code"] or {}).get("digest", "")) for each in (left, right))
+    if before and after and before != after:
         blobs = BlobStore(engine(on).home.blobs)
-        for path, change in snapshot.diff(digests[0], digests[1], blobs):
+        for path, change in snapshot.diff(before, after, blobs):
             found.append({"path": f"code: {path}", "a": None, "b": change})
     found += difference({"git": left["facts"].get("git")}, {"git": right["facts"].get("git")})
     locks = [each["environment"].get("lock", {}).get("text", "") for each in (left, right)]

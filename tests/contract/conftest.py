@@ -4,6 +4,8 @@ A test sees the Engine protocol and a bench, nothing else, so that it holds on a
 waits are generous, and members talk to the test through their logs and their checkpoint directory.
 """
 
+import contextlib
+import json
 import os
 import shutil
 import signal
@@ -114,7 +116,7 @@ class Bench:
     def free_cpus(self) -> float:
         return sum(node.free["cpus"] for node in self.engine.nodes())
 
-    def until(self, predicate: Callable[[], object], timeout: float = 30) -> bool:
+    def until(self, predicate: Callable[[], object], timeout: float = 15) -> bool:
         deadline = time.monotonic() + timeout
         while not predicate():
             if time.monotonic() > deadline:
@@ -122,7 +124,7 @@ class Bench:
             time.sleep(0.03)
         return True
 
-    def ended(self, ref: JobRef, timeout: float = 60) -> JobStatus:
+    def ended(self, ref: JobRef, timeout: float = 15) -> JobStatus:
         over = self.until(lambda: self.engine.status(ref).is_terminal, timeout)
         assert over, f"{ref} did not end\n{self.told(ref)}"
         return self.engine.status(ref)
@@ -174,10 +176,6 @@ class Bench:
         """Take a member away from outside, without a word."""
         raise NotImplementedError
 
-    def preempt(self, ref: JobRef) -> None:
-        """The place below wants all of the job's room back, and says so first."""
-        raise NotImplementedError
-
     def restart_controller(self, after: float = 0) -> None:
         """Whatever decides is gone at once, and comes back after so many seconds."""
         raise NotImplementedError
@@ -211,10 +209,6 @@ class MemoryBench(Bench):
         for pod in self.cluster.pods(ref):
             if pod.member == member and pod.phase == "Running":
                 self.cluster.kill(pod)
-
-    def preempt(self, ref: JobRef) -> None:
-        for pod in self.cluster.pods(ref):
-            self.cluster.delete(pod)
 
     def restart_controller(self, after: float = 0) -> None:
         from dromon.engines.memory.controller import Controller
@@ -253,6 +247,15 @@ class LocalBench(Bench):
         pid = int((self.home / "daemon.pid").read_text().split()[0])
         os.kill(pid, signal.SIGKILL)
         time.sleep(after)
+
+    def outputs(self, ref: JobRef) -> dict[str, bytes]:
+        listed = json.loads((self.home / "jobs" / ref / "outputs.json").read_text())["outputs"]
+        blobs = self.blobs()
+        return {o["path"]: blobs.read(o["digest"]) for o in listed if not o.get("missing")}
+
+    def close(self) -> None:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(int((self.home / "daemon.pid").read_text().split()[0]), signal.SIGTERM)
 
 
 BENCHES: dict[str, type[Bench]] = {"memory": MemoryBench, "local": LocalBench}

@@ -1,5 +1,7 @@
 """Members, clients and controllers that go away, and come back."""
 
+from dromon.engines.base import Filter
+
 TERM = "signal.signal(signal.SIGTERM, lambda *_: (note('saved'), sys.exit(0)))\n"
 
 # Works for as long as it takes to be taken away once, and then ends.
@@ -59,22 +61,43 @@ def test_the_checkpoint_survives_and_the_attempt_rises(bench):
 
 
 def test_a_preempted_job_is_asked_to_save_waits_and_resumes_without_a_retry(bench):
-    ref = bench.run(
+    low = bench.run(
         TERM + "say('up', attempt, 'saved', len(notes('saved')))\nif attempt == 1: time.sleep(60)",
         replicas=2,
         stop_grace="20s",
         resources={"cpus": bench.cpus / 2},
+        priority=1,
     )
-    bench.has_said(ref, "up 1 saved 0", times=2)
-    bench.preempt(ref)
-    assert bench.ended(ref).state == "succeeded", bench.told(ref)
-    assert bench.texts(ref).count("up 2 saved 2") == 2
+    bench.has_said(low, "up 1 saved 0", times=2)
+    high = bench.run("say('in')", resources={"cpus": bench.cpus}, priority=9)
+    assert bench.ended(high).state == "succeeded", bench.told(high)
+    assert bench.ended(low).state == "succeeded", bench.told(low)
+    assert bench.texts(low).count("up 2 saved 2") == 2
+    (came,) = bench.engine.logs(high, follow=False)
+    returned = [line.time for line in bench.engine.logs(low, follow=False) if "up 2" in line.text]
+    assert came.time < min(returned)
+
+
+def test_one_that_may_not_be_preempted_is_left_alone(bench):
+    low = bench.run(
+        "say('up'); time.sleep(60)",
+        resources={"cpus": bench.cpus},
+        preemptible=False,
+        priority=1,
+    )
+    bench.has_said(low, "up")
+    high = bench.run("say('in')", resources={"cpus": bench.cpus}, priority=9)
+    assert bench.waits(high)
+    assert low in bench.engine.why(high).holders
+    assert bench.engine.status(low).state == "running"
+    bench.engine.stop(low, 0)
+    assert bench.ended(high).state == "succeeded"
 
 
 def test_a_client_that_left_finds_its_job_again(bench):
     ref = bench.run("say('up'); time.sleep(0.5); say('down')")
     bench.leave()
-    assert ref in [status.id for status in bench.engine.list(_everything())]
+    assert ref in [status.id for status in bench.engine.list(Filter(active_only=False))]
     assert [line.text for line in bench.engine.logs(ref, follow=True)] == ["up", "down"]
     assert bench.ended(ref).state == "succeeded"
 
@@ -118,9 +141,3 @@ def test_a_stop_asked_of_a_restarted_controller_works(bench):
     bench.restart_controller()
     bench.engine.stop(ref)
     assert bench.ended(ref).state == "stopped"
-
-
-def _everything():
-    from dromon.engines.base import Filter
-
-    return Filter(active_only=False)

@@ -71,7 +71,9 @@ class Capture:
         self._owed = 0  # of these, lines not yet owned up to in the log
         self._refused = 0  # lines, by the writer
         self.trouble = ""  # what the disk last said when it refused
-        self.done = False
+        self._working = _thread.allocate_lock()  # held by the writer until its very last step
+        self._ending = False  # set by the writer
+        self._done = False
         self.has_unfinished = False  # a line is held until it goes on or `flush_quiet` writes it
 
     # ---- the loop's side ------------------------------------------------------------------------
@@ -92,6 +94,14 @@ class Capture:
     def backlog(self) -> int:
         """Bytes read but not yet written."""
         return self._queued - self._written
+
+    @property
+    def done(self) -> bool:
+        """After `finish`: all is written, and the writer will not touch anything any more."""
+        if self._ending and not self._done:
+            self._working.acquire()  # it has but to wake the loop
+            self._done = True
+        return self._done
 
     @property
     def must_wait(self) -> bool:
@@ -161,14 +171,14 @@ class Capture:
         return wait
 
     def finish(self) -> None:
-        """No more will be read: write what is left. `done` is set when that has happened."""
+        """No more will be read: write what is left. `done` when that has happened."""
         for fd in list(self._streams):
             self.drop_stream(fd)
         self._own_up(time.time())
         if self._running:
             self._queue.put(None)
         else:
-            self.done = True
+            self._done = True
 
     def last_lines(self, count: int) -> List[str]:
         data = b"".join(self._tail)
@@ -223,6 +233,7 @@ class Capture:
         self._queue.put((now, stream, data))
         if not self._running:
             self._running = True
+            self._working.acquire()
             _thread.start_new_thread(self._write, ())
 
     def _own_up(self, now: float) -> None:
@@ -254,8 +265,9 @@ class Capture:
                 owed = self._write_batch(batch, owed)
             self._written += size
             self._moved = time.monotonic()
-        self.done = True
+        self._ending = True
         self._wake()
+        self._working.release()
 
     def _write_batch(self, batch: List[Segment], owed: int) -> int:
         """Lines that are still to be owned up to after this batch."""

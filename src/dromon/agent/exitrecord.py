@@ -10,6 +10,7 @@ from dromon.agent.files import read_small, write_small
 from dromon.lifecycle import verdict
 from dromon.lifecycle.verdict import Exit
 
+LONGEST = 500  # of a message; the last lines have the rest
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$")
 _OUT_OF_MEMORY = re.compile(
     r"\bMemoryError\b|\b(?:CUDA|HIP|XPU) out of memory\b|\bOutOfMemoryError\b"
@@ -26,7 +27,7 @@ def exception_line(lines: Sequence[str]) -> str:
     for number in range(len(lines) - 1, 0, -1):
         above, line = lines[number - 1], lines[number].rstrip()
         if above.startswith("  ") and _EXCEPTION.match(line) and _in_traceback(lines, number):
-            return line
+            return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
     return ""
 
 

@@ -8,6 +8,7 @@ belongs to whom is not decided here.
 import ctypes
 import os
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Callable, Dict, Iterable, List, Optional
 
 _BUFFER = 96
@@ -192,6 +193,12 @@ class Gpus:
         return total
 
 
+@cache
+def machine() -> Gpus:
+    """Opened once: the driver's library counts its users and takes its time."""
+    return Gpus()
+
+
 def devices() -> List[Device]:
     """The GPUs of this machine; [] where there is none or it cannot be told."""
-    return Gpus().devices()
+    return machine().devices()

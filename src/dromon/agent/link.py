@@ -23,7 +23,8 @@ ANSWER_WAIT = 10.0  # a coordinator that has not proved itself by then is tried 
 
 
 class Link:
-    """`identity` gives job, member and run; `state` what must be said again after every hello."""
+    """`identity` gives job, member and run; `state` what must be said again after every hello;
+    `on_closed_record` is called when the key is gone: the job is over, and nobody will answer."""
 
     def __init__(
         self,
@@ -32,12 +33,14 @@ class Link:
         identity: Callable[[], Dict[str, object]],
         state: Callable[[], Optional[Message]],
         on_message: Callable[[Message], None],
+        on_closed_record: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._record = record
         self._identity = identity
         self._state = state
         self._on_message = on_message
+        self._on_closed_record = on_closed_record
         self._socket: Optional[socket.socket] = None
         self._unpacker = Unpacker()
         self._out = bytearray()
@@ -57,7 +60,11 @@ class Link:
             if epoch < self._epoch:
                 raise ConnectionRefusedError("an older coordinator")
             self._epoch = epoch
-            self._key = read_small(self._record.key).strip()
+            try:
+                self._key = read_small(self._record.key).strip()
+            except FileNotFoundError:
+                self._on_closed_record()
+                raise
             self._socket = _connect(address)
         except (OSError, ValueError, KeyError, TypeError):
             self._retry()

@@ -34,7 +34,10 @@ class Agent:
         self._loop.on_signals((signal.SIGCHLD, signal.SIGTERM), self._on_signal)
         self._run = Run(plan, self._loop, self._say)
         record = Record(plan.record)
-        self._link = Link(self._loop, record, self._identity, lambda: self._run.state, self._hear)
+        self._link = Link(
+            self._loop, record, self._identity, lambda: self._run.state, self._hear,
+            self._on_closed_record,
+        )  # fmt: skip
         self._dismissed = False  # told `bye`: nothing keeps us once the run has ended
         self._going_down = False
         self._leaving = False
@@ -112,6 +115,10 @@ class Agent:
 
     def _identity(self) -> Dict[str, object]:
         return {"job": self._plan.job, "member": self._plan.member, "run": self._plan.run}
+
+    def _on_closed_record(self) -> None:
+        """The job ended while we were cut off; our exit was learnt from its record."""
+        self._leaving = self._leaving or self._run.phase == EXITED
 
     # ---- time -----------------------------------------------------------------------------------
 

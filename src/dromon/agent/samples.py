@@ -7,7 +7,7 @@ import os
 from typing import Any, Dict, Optional, Sequence
 
 from dromon.agent import memory, process
-from dromon.agent.gpu import Gpus
+from dromon.agent.gpu import machine
 from dromon.units import format_size
 
 
@@ -18,7 +18,6 @@ class Samples:
         self._cgroups = cgroups
         self.peak = 0  # bytes of memory
         self._has_gpus = False
-        self._gpus: Optional[Gpus] = None
         self._gpu_peak = 0.0
         self._gpu_use, self._gpu_count = 0.0, 0
         self._oom_kills: Optional[int] = None
@@ -42,9 +41,7 @@ class Samples:
     def _take_gpus(self, pids: Sequence[int]) -> Dict[str, float]:
         if not self._has_gpus:
             return {}
-        if self._gpus is None:  # loading the driver's library takes its time: not at the start
-            self._gpus = Gpus()
-        figures = self._gpus.use(pids)
+        figures = machine().use(pids)
         self._gpu_peak = max(self._gpu_peak, figures.get("memory", 0.0))
         if "use" in figures:
             self._gpu_use += figures["use"]

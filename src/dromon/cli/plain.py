@@ -29,7 +29,8 @@ def plain(value: Any) -> Any:
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n"
+    sys.stdout.write(text.encode("utf-8", "replace").decode())  # a stray byte is no reason to fail
 
 
 def print_json_line(value: Any) -> None:

@@ -148,12 +148,10 @@ class Session:
             if self._explained and not self._heard:
                 self._console.say(f"job {self._number} is running after {waited}")
             return
-        if not self._explained or self._console.is_terminal:
-            text = f"dromon: job {self._number} waits: {waiting.sentence}"
-            if self._console.is_terminal:
-                self._console.passing(f"{text} ({waited})")
-            else:
-                self._console.line(text)
+        if not self._explained:
+            self._console.say(f"job {self._number} waits: {waiting.sentence}")
+        else:
+            self._console.passing(f"dromon: waited {waited}: {waiting.sentence}")
         self._explained = True
         moving = waiting.reason == "preparing"  # a build has something new to say more often
         signal.setitimer(signal.ITIMER_REAL, REFRESH / 4 if moving else REFRESH)

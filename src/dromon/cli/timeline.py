@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAMED = 6  # members named on one line; of more, only how many
-HIDDEN = ("Tick",)
+HIDDEN = ("Tick", "_placement")  # bookkeeping; `Placed` says the same
 PLAIN = {
     "Submitted": "submitted",
     "Prepared": "code and environment in place",

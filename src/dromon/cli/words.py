@@ -87,9 +87,10 @@ def next_commands(status: JobStatus | None, number: int) -> list[str]:
     """The three commands most likely wanted now."""
     if status is None or not status.is_terminal:
         return [f"dromon attach {number}", f"dromon why {number}", f"dromon stop {number}"]
-    if status.state == "succeeded":
-        return [f"dromon show {number}", f"dromon logs {number}", f"dromon rerun {number}"]
-    return [f"dromon logs {number} --tail 50", f"dromon show {number}", f"dromon rerun {number}"]
+    if status.state == "failed":
+        logs = f"dromon logs {number} --tail 50"
+        return [logs, f"dromon show {number}", f"dromon rerun {number}"]
+    return [f"dromon show {number}", f"dromon logs {number}", f"dromon rerun {number}"]
 
 
 def waiting_lines(waiting: Waiting) -> list[str]:

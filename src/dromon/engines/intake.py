@@ -283,7 +283,7 @@ def _check_script(job: spec.Job, base: str) -> None:
     """`python train.py` with no train.py is a typing mistake, better told now than after a wait."""
     workdir = os.path.join(base, job.workdir or ".")
     for role, asked in job.roles.items():
-        words = asked.command.split() if isinstance(asked.command, str) else asked.command
+        words = asked.command.split() if isinstance(asked.command, str) else asked.command or []
         if len(words) < 2 or os.path.basename(words[0]) not in ("python", "python3", "bash", "sh"):
             continue
         script = words[1]

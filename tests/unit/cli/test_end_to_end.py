@@ -121,12 +121,12 @@ def test_rerun_diff_and_remove(dromon):
 def test_a_running_job_is_stopped_and_the_follower_told(dromon):
     id = dromon("run", "-d", "--", "sleep", "60").stdout.strip()
     assert dromon("stop", id, "--grace", "5s").stderr == f"dromon: stopping {id}\n"
-    done = dromon("attach", id, code=143)
+    done = dromon("attach", id, code=1)
     assert "stopped" in done.stderr
 
 
 def test_what_cannot_run_is_refused_with_reasons(dromon):
-    dromon.write("bad.yaml", "nmae: x\ncommand: true\nreplicas: many\n")
+    dromon.write("bad.yaml", "nmae: x\ncommand: a\nreplicas: many\n")
     refused = dromon("run", "bad.yaml", code=64)
     assert "bad.yaml:1:1: nmae: unknown key" in refused.stderr
     assert "2 problems in the job file" in refused.stderr

@@ -64,9 +64,11 @@ def execute(args: Namespace, api: Api) -> int:
 
 def table(jobs: Sequence[JobStatus], api: Api, now: float, width: int | None, paint: Paint) -> str:
     """Columns that would say the same of every job are left out."""
-    shared = all(job.queue in ("", "default") and not job.priority for job in jobs)
-    no_gpus = not any(job.resources.get("gpus") for job in jobs)
-    hidden = {"QUEUE": shared, "PRIO": shared, "GPUS": no_gpus}
+    hidden = {
+        "QUEUE": all(job.queue in ("", "default") for job in jobs),
+        "PRIO": len({job.priority for job in jobs}) < 2,
+        "GPUS": not any(job.resources.get("gpus") for job in jobs),
+    }
     columns = (
         Column("#", right=True),
         Column("JOB", least=14),

@@ -161,7 +161,7 @@ class Page:
 
     def code(self) -> Iterator[str]:
         facts = self.data.get("facts") or {}
-        git = facts.get("git") or {k[4:]: v for k, v in facts.items() if k.startswith("git_")}
+        git = facts.get("git") or {}
         code = self.data.get("code") or {}
         if code:
             size = f", {format_size(code['size'])}" if code.get("size") else ""
@@ -171,7 +171,7 @@ class Page:
             branch = f" on {git['branch']}" if git.get("branch") else ""
             yield f"  {'git':<11}{str(git.get('commit', ''))[:12]}{branch}{dirty}"
         for key, value in facts.items():
-            if key != "git" and not key.startswith("git_") and value not in (None, "", {}, []):
+            if key in ("cwd", "file", "host") and value:
                 yield f"  {key:<11}{said_value(value)}"
 
     def environment(self) -> Iterator[str]:

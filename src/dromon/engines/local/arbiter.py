@@ -237,7 +237,9 @@ class Arbiter:
         for uuid in wanted:
             fd = self.locks.take(uuid, {"user": self.user, "job": job.id})
             if fd is None:
-                self.cluster.apply(sched.GpuHeld(self.machine.name, uuid, "another user"))
+                said = self.locks.holder(uuid) or {}
+                by = said.get("job") or f"user {said.get('user', 'unknown')}"
+                self.cluster.apply(sched.GpuHeld(self.machine.name, uuid, by))
                 _close_all(list(held.values()))
                 return False
             held[uuid] = fd

@@ -103,27 +103,45 @@ class Client:
         said = os.path.join(self.home.runtime, "daemon.error")
         if os.path.exists(said):
             os.unlink(said)
-        command = [sys.executable, "-m", "dromon.engines.local.daemon", "--home", self.home.root]
+        ready, theirs = os.pipe()
+        command = [sys.executable, "-m", "dromon.engines.local.spawn", "--home", self.home.root]
         fake = self.fake_gpus or int(os.environ.get("DROMON_FAKE_GPUS", "0") or 0)
         command += ["--fake-gpus", str(fake)] * bool(fake) + ["--stay"] * stay
+        command += ["--ready", str(theirs)]
         crash = os.path.join(self.home.runtime, "daemon.crash")
-        with open(crash, "wb") as errors:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
-                cwd="/", start_new_session=True, env=_environment(),
-            )  # fmt: skip
+        try:
+            with open(crash, "wb") as errors:
+                subprocess.run(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+                    cwd="/", start_new_session=True, env=_environment(), pass_fds=(theirs,),
+                    check=True,
+                )  # fmt: skip
+            os.close(theirs)
+            theirs = -1
+            self._wait_ready(ready, said, crash)
+        finally:
+            os.close(ready)
+            if theirs >= 0:
+                os.close(theirs)
+
+    def _wait_ready(self, ready: int, said: str, crash: str) -> None:
+        import select
+
+        if not select.select([ready], [], [], START_LIMIT)[0]:
+            raise DaemonUnreachable(f"the daemon did not answer within {START_LIMIT:.0f} s")
+        if os.read(ready, 1):
+            return
+        if os.path.exists(said):
+            raise _said(said)
+        # It left without a word: another one serves, or will in a moment.
         deadline = time.monotonic() + START_LIMIT
-        while time.monotonic() < deadline:
+        while not os.path.getsize(crash) and time.monotonic() < deadline:
             sock = self._try()
             if sock is not None:
                 sock.close()
                 return
-            if os.path.exists(said):
-                raise _said(said)
-            if process.poll() not in (None, 0):
-                raise _said(said) if os.path.exists(said) else _crashed(crash)
-            time.sleep(0.005)
-        raise DaemonUnreachable(f"the daemon did not answer within {START_LIMIT:.0f} s")
+            time.sleep(0.01)
+        raise _crashed(crash)
 
 
 class Talk:

@@ -38,7 +38,7 @@ def compile_launch(launch: Launch, record: str, job: Job | None = None) -> Submi
         if isinstance(asked.command, str):
             command = volume_paths(asked.command, volumes)
         else:
-            command = [volume_paths(word, volumes) for word in asked.command]
+            command = [volume_paths(word, volumes) for word in asked.command or ()]
         roles[role] = {
             "command": command,
             "replicas": asked.replicas,

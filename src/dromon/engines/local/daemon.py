@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from logging.handlers import RotatingFileHandler
@@ -194,12 +193,15 @@ class Daemon:
 
     # ---- life -----------------------------------------------------------------------------------
 
-    async def run(self) -> None:
+    async def run(self, ready: int) -> None:
         recovery.recover(self.arbiter, self.home, self.clock.now(), self.clock.same_boot)
         self.runner.start_launcher()
         agents = await server.listen(self.home.agents_socket, lambda: server.Agent(self))
         self.flush()
         commands = await server.listen(self.home.socket, self._command)
+        if ready >= 0:
+            os.write(ready, b"1")
+            os.close(ready)
         log.info("daemon %s serves %s", __version__, self.home.root)
         sweeper = asyncio.ensure_future(self._sweep())
         try:
@@ -241,6 +243,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--home", required=True)
     parser.add_argument("--fake-gpus", type=int, default=0)
     parser.add_argument("--stay", action="store_true")
+    parser.add_argument("--ready", type=int, default=-1)
     options = parser.parse_args(arguments)
     home = Home(options.home)
     try:
@@ -249,7 +252,7 @@ def main(arguments: list[str] | None = None) -> int:
         if lock is None:
             return 0  # another daemon serves this home already
         _log_to(home)
-        asyncio.run(_serve(home, options.fake_gpus, options.stay))
+        asyncio.run(_serve(home, options.fake_gpus, options.stay, options.ready))
     except DromonError as error:
         # The command that started us waits for a socket or for this.
         with open(os.path.join(home.runtime, "daemon.error"), "w") as file:
@@ -258,11 +261,11 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-async def _serve(home: Home, fake_gpus: int, stay: bool) -> None:
+async def _serve(home: Home, fake_gpus: int, stay: bool, ready: int) -> None:
     daemon = Daemon(home, fake_gpus, stay)
     for number in (signal.SIGTERM, signal.SIGINT):
         daemon.loop.add_signal_handler(number, daemon.done.set)
-    await daemon.run()
+    await daemon.run(ready)
 
 
 def _only_one(home: Home) -> int | None:
@@ -281,7 +284,3 @@ def _log_to(home: Home) -> None:
     handler = RotatingFileHandler(home.path("daemon.log"), maxBytes=4 << 20, backupCount=2)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,7 @@ Logs are read from the record by whoever wants them, so a follower costs the dae
 goes on while the daemon is away.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dromon.engines.base import (
@@ -51,7 +51,7 @@ class LocalEngine:
     def status(self, ref: JobRef) -> JobStatus:
         return status(self.client.ask("status", ref=ref)["status"])
 
-    def list(self, where: Filter) -> "list[JobStatus]":
+    def list(self, where: Filter) -> Sequence[JobStatus]:
         found = self.client.ask(
             "list", active=where.active_only, limit=where.limit, name=where.name
         )["jobs"]
@@ -103,11 +103,11 @@ class LocalEngine:
         id = str(self.client.ask("find", ref=ref)["id"])
         return lines(self.client, id, follow=follow)
 
-    def nodes(self) -> "list[Node]":
+    def nodes(self) -> Sequence[Node]:
         found = self.client.ask("nodes")["nodes"]
         return [Node(**{**n, "gpus": tuple(n["gpus"]), "notes": tuple(n["notes"])}) for n in found]
 
-    def queues(self) -> "list[Queue]":
+    def queues(self) -> Sequence[Queue]:
         return [Queue(**q) for q in self.client.ask("queues")["queues"]]
 
     def record(self, id: str) -> str:

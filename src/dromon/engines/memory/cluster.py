@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,10 @@ class Pod:
     deleted: bool = False  # its deletion was asked for, by whomever
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
+    @property
+    def is_going(self) -> bool:
+        return self.deleted and self.phase == RUNNING
+
 
 class Cluster:
     """Objects and pods. Every method may be called from any thread."""
@@ -41,6 +46,8 @@ class Cluster:
         self.changed = threading.Condition(threading.RLock())
         self._objects: dict[str, str] = {}  # job id -> JSON: nothing lives in a controller alone
         self._pods: list[Pod] = []
+        # A pod ends with the thread that started it, so that thread must be nobody else's.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="kubelet")
 
     # ---- the store ----------------------------------------------------------------------------
 
@@ -75,9 +82,10 @@ class Cluster:
         }
 
     def create(self, pod: Pod) -> None:
-        pod.process = subprocess.Popen(
-            [sys.executable, *pod.command], stdin=subprocess.DEVNULL, start_new_session=True
-        )
+        command = [sys.executable, *pod.command]
+        pod.process = self._starter.submit(
+            lambda: subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+        ).result()
         with self.changed:
             self._pods.append(pod)
         threading.Thread(target=self._reap, args=(pod,), daemon=True).start()
@@ -108,6 +116,7 @@ class Cluster:
         with self.changed:
             while any(p.phase == RUNNING for p in self._pods) and time.monotonic() < deadline:
                 self.changed.wait(0.1)
+        self._starter.shutdown()
 
     def _reap(self, pod: Pod) -> None:
         assert pod.process is not None

@@ -126,11 +126,26 @@ class Controller:
                 self._add(job, needed_only=False)
             elif not blocked:
                 blocked = lacking(self.cluster, job["spec"]) != {}
-                if not blocked:
+                if blocked:
+                    self._preempt_for(job)
+                else:
                     job = {**job, "phase": RUNNING}
                     self.cluster.put(job["name"], job)
                     self._add(job, needed_only=True)
                     self._add(job, needed_only=False)
+
+    def _preempt_for(self, job: Object) -> None:
+        """Take the pods of less important jobs, the least important first, if that is enough."""
+        going = [p for j in self.cluster.jobs() for p in self.cluster.pods(j) if p.is_going]
+        for victim in reversed(queue(self.cluster)):
+            missing = lacking(self.cluster, job["spec"])
+            if all(sum(p.resources[n] for p in going) >= missing[n] for n in missing):
+                for pod in going:
+                    self.cluster.delete(pod)
+                return
+            spec = victim["spec"]
+            if spec["preemptible"] and spec["priority"] < job["spec"]["priority"]:
+                going += self.cluster.pods(victim["name"], victim["version"])
 
     def _add(self, job: Object, needed_only: bool) -> None:
         there = {p.member for p in self.cluster.pods(job["name"], job["version"])}

@@ -22,9 +22,9 @@ from dromon.agent.loop import Loop
 from dromon.agent.main import run_agent
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
-from dromon.engines.memory.shell import RELEASED, Shell
+from dromon.engines.memory.shell import RELEASED, Shell, replayed
 
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(home: str, job: str, member: str) -> int:
@@ -32,8 +32,10 @@ def main(home: str, job: str, member: str) -> int:
     with open(record.request) as file:
         request = json.load(file)
     first = f"{next(iter(request['roles']))}-0"
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD))
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGQUIT, 0, 0, 0)  # no cluster, no pods
     coordinator = 0
     if member == first:
         coordinator = _fork(lambda: _coordinate(home, record, request))
@@ -137,6 +139,8 @@ def _coordinate(home: str, record: Record, request: Mapping[str, Any]) -> int:
 
 
 def _serve(record: Record, request: Mapping[str, Any], member: str) -> int:
+    if replayed(record, request).is_terminal:
+        return 0  # the controller gave it new pods although it was over
     given = _first_run(record, request["gang"]["job"], member)
     if given is not None:
         run_agent(_plan(record, request, member, *given))

@@ -45,6 +45,7 @@ def compile_launch(launch: Launch) -> Submission:
         "name": launch.id.rpartition("-")[0],
         "queue": job.queue,
         "priority": priority(job.priority),
+        "preemptible": job.preemptible,
         "maxRetry": 1000,  # what may be retried how often is not for the controller to say
         "policies": [
             *({"exitCode": code, "action": "TerminateJob"} for code in RESERVED),

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dromon.agent import exitrecord
 from dromon.agent.frames import FrameError, Message, Unpacker, pack
 from dromon.agent.record import Record
 from dromon.coordinator.coordinator import Coordinator, Effect, Keep, Send
@@ -22,6 +23,7 @@ from dromon.lifecycle import barrier, states
 from dromon.lifecycle import events as ev
 from dromon.lifecycle.gang import Gang
 from dromon.lifecycle.plan import GangPlan
+from dromon.lifecycle.verdict import EVICTED
 
 # How the first pod ends. All but 0 have a TerminateJob policy, so that no pod is deleted.
 FEWER, GIVE_UP, TIME_OVER, STOPPED = 200, 201, 202, 203
@@ -122,12 +124,11 @@ class Shell:
         for name, member in list(self.gang.members.items()):
             if not member.is_live:
                 continue
-            try:
-                with open(self.record.exit(name, member.run)) as file:
-                    ended: ev.Event = ev.MemberExited(name, member.run, json.load(file))
-            except FileNotFoundError:
-                ended = ev.MemberEvicted(name, member.run, "its pod is gone")
-            self._happen(ended)
+            exit = exitrecord.read(self.record.exit(name, member.run))
+            if exit is None:
+                self._happen(ev.MemberEvicted(name, member.run, "its pod is gone"))
+            else:
+                self._happen(ev.MemberExited(name, member.run, self._truth(name, exit.to_json())))
         self._released = False
 
     # ---- turns --------------------------------------------------------------------------------
@@ -174,6 +175,8 @@ class Shell:
 
     def _hear(self, number: int, peer: Peer, message: Message) -> None:
         if peer.run > 0:
+            if message.get("op") == "exited":
+                message = {**message, "exit": self._truth(peer.member, message["exit"])}
             effects = self.coordinator.on_message(
                 number, peer.member, peer.run, message, time.time()
             )
@@ -189,6 +192,13 @@ class Shell:
         else:
             self.coordinator.peers[peer.member] = number
             self._place(peer.member, number)
+
+    def _truth(self, name: str, exit: Mapping[str, Any]) -> dict[str, Any]:
+        """A member that was told to end, though not by the gang, was taken away with its pod: an
+        exit with 0 is then no success, or half a gang would make the job one."""
+        member = self.gang.members.get(name)
+        is_asked = member is None or member.state == states.ENDING
+        return dict(exit) if is_asked or not exit["stopped"] else {**exit, "cause": EVICTED}
 
     def _hang_up(self, number: int) -> None:
         """Nothing is concluded from it: whether the pod is lost is for the controller to say."""

@@ -39,6 +39,7 @@ def put(cluster: Cluster, name: str, script: str, **changes: Any) -> None:
         "policies": POLICIES,
         "maxRetry": changes.pop("maxRetry", 1000),
         "priority": changes.pop("priority", 0),
+        "preemptible": changes.pop("preemptible", False),
         "command": ["-S", "-c", script],
     }
     job = {"name": name, "number": len(cluster.jobs()), "spec": spec, "phase": "Pending"}
@@ -161,3 +162,16 @@ def test_a_more_important_job_goes_first(cluster: Cluster) -> None:
         cluster.kill(pod)
     assert until(lambda: len(alive(cluster, "high")) == 2)
     assert alive(cluster, "low") == []
+
+
+@pytest.mark.usefixtures("controller")
+def test_room_is_made_by_the_least_important_job_and_by_no_more_than_needed(
+    cluster: Cluster,
+) -> None:
+    for number, name in enumerate(("least", "less")):
+        put(cluster, name, SLEEP, preemptible=True, priority=number)
+        assert until(lambda name=name: len(alive(cluster, name)) == 2)  # type: ignore[misc]
+    put(cluster, "high", SLEEP, priority=5)
+    assert until(lambda: len(alive(cluster, "high")) == 2)
+    assert alive(cluster, "less") == ["w-0", "w-1"]
+    assert phase(cluster, "least") == "Pending"
