@@ -7,10 +7,12 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import dromon
 from benchmarks.measure import Bar, first_line, python_pass, side_by_side, timed
+from dromon import api
 from dromon.agent import claim
 from dromon.agent.record import Record
 
@@ -22,7 +24,7 @@ CORES = len(os.sched_getaffinity(0))
 def first_lines(folder: str) -> Iterator[Bar]:
     """From asking to the first line of output, warm."""
 
-    def api() -> float:
+    def by_api() -> float:
         start = time.perf_counter()
         run = dromon.run(PRINT)
         next(iter(run.logs()))
@@ -34,7 +36,7 @@ def first_lines(folder: str) -> Iterator[Bar]:
         return first_line([DROMON, "run", "--", *PRINT])
 
     found = side_by_side(
-        {"P": python_pass, "plain": lambda: first_line(PRINT), "api": api, "cli": command},
+        {"P": python_pass, "plain": lambda: first_line(PRINT), "api": by_api, "cli": command},
         rounds=15,
     )
     p, plain = found["P"], found["plain"]
@@ -83,16 +85,10 @@ def many_jobs(folder: str) -> Iterator[Bar]:
         for run in reversed(runs):
             run.wait()
         rates.append(500 / (time.perf_counter() - start))
-        states = {job.state for job in _latest(500)}
+        states = {job.state for job in api.jobs(all=True, limit=500)}
         assert states == {"succeeded"}, states
     yield Bar("500 queued `true` jobs, end to end", statistics.median(rates), 100.0, "jobs/s",
               at_least=True)  # fmt: skip
-
-
-def _latest(count: int) -> list[dromon.api.JobStatus]:  # type: ignore[name-defined]
-    from dromon import api
-
-    return api.jobs(all=True, limit=count)
 
 
 def submit_many(folder: str) -> Iterator[Bar]:
@@ -100,7 +96,7 @@ def submit_many(folder: str) -> Iterator[Bar]:
     blocker = dromon.run(["sleep", "600"], cpus=CORES, name="blocker")
     count = 2000
     raw_path = os.path.join(folder, "raw.db")
-    request = json.dumps(dromon.api.show(blocker.id)["request"])  # type: ignore[attr-defined]
+    request = json.dumps(api.show(blocker.id)["request"])
 
     def ours() -> float:
         jobs = [{"command": ["true", str(i)], "name": "queued"} for i in range(count)]
@@ -132,8 +128,6 @@ def submit_many(folder: str) -> Iterator[Bar]:
 
 
 def _stop_all() -> None:
-    from dromon import api
-
     # The blocker has the lowest number and is stopped last, so that nothing starts meanwhile.
     for job in reversed(api.jobs()):
         api.stop([job.id], grace=0)
@@ -160,7 +154,7 @@ def capture(folder: str) -> Iterator[Bar]:
         size = os.path.getsize(record.log("worker-0", 1))
         assert size == lines * 80, size
         rates.append(lines / used)
-        dromon.api.remove([run.id])  # type: ignore[attr-defined]
+        api.remove([run.id])
     yield Bar("log capture", statistics.median(rates) / 1e6, 1.0, "M lines/s", at_least=True)
 
 
@@ -204,13 +198,12 @@ def snapshot(folder: str) -> Iterator[Bar]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"x = {i}\n")
             os.utime(path, (1e9, 1e9))
-        limit = 1 << 30
-        take(str(tree), store, limit=limit, index_dir=index)
-        found = side_by_side(
-            {"again": timed(lambda t=tree: take(str(t), store, limit=limit, index_dir=index))}
-        )
-        curve[files] = found["again"] * 1e3
-        stored = take(str(tree), store, limit=limit, index_dir=index).stored
+        again = partial(take, str(tree), store, index_dir=index)
+        again()
+        time.sleep(2.1)  # what changed less than two seconds before is read again, as git does
+        again()
+        curve[files] = side_by_side({"again": timed(again)})["again"] * 1e3
+        stored = again().stored
         assert stored == 0, stored
     yield Bar("unchanged snapshot of 5,000 files, 0 bytes", curve[5000], 50.0, "ms",
               detail={f"{n} files": ms for n, ms in curve.items()})  # fmt: skip

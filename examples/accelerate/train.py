@@ -28,7 +28,8 @@ for epoch in range(1, 4):
         accelerator.backward(loss)
         optimizer.step()
     mean = accelerator.gather(loss.detach().reshape(1)).mean().item()
-    accelerator.print(json.dumps({"epoch": epoch, "loss": round(mean, 4)}), flush=True)
+    if accelerator.is_main_process:
+        print(json.dumps({"epoch": epoch, "loss": round(mean, 4)}), flush=True)
 
 accelerator.wait_for_everyone()
 accelerator.end_training()

@@ -30,7 +30,7 @@ def step():
 
 
 for epoch in range(1, 6):
-    results = [coordinator.schedule(lambda: strategy.run(step)) for _ in range(20)]
+    results = [coordinator.schedule(step) for _ in range(20)]
     coordinator.join()
     loss = sum(float(r.fetch()) for r in results) / len(results)
     print(json.dumps({"epoch": epoch, "loss": round(loss, 4)}), flush=True)

@@ -57,7 +57,7 @@ def start(
     request: dict[str, Any] = {
         "overrides": list(overrides),
         "options": dict(options or {}),
-        "python": python,
+        "python": python or _caller_python(),
     }
     if file is not None:
         request.update(file=file, text=_read(file))
@@ -71,6 +71,22 @@ def _send(request: dict[str, Any], on: str) -> Accepted:
     found = engine(on).client.ask("run", request=request)
     fields = ("id", "number", "name", "state", "created", "notes")
     return Accepted(**{field: found[field] for field in fields})
+
+
+def _caller_python() -> str:
+    """The interpreter the caller would call `python`, not the one a tool installer gave Dromon."""
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        found = os.path.join(os.environ.get(variable, ""), "bin", "python")
+        if os.environ.get(variable) and os.access(found, os.X_OK):
+            return found
+    alone = ("uv-receipt.toml", "pipx_metadata.json")
+    if any(os.path.exists(os.path.join(sys.prefix, name)) for name in alone):
+        for folder in os.environ.get("PATH", "").split(os.pathsep):
+            for name in ("python3", "python"):
+                found = os.path.join(folder, name)
+                if os.access(found, os.X_OK):
+                    return found
+    return sys.executable
 
 
 def _token() -> str:
@@ -355,8 +371,10 @@ def diff(a: str, b: str, *, on: str = "local") -> "list[dict[str, Any]]":
 
 
 def stop(refs: Sequence[str], *, grace: float | None = None, on: str = "local") -> "list[str]":
+    """The ids of those that were still active."""
     client = engine(on).client
-    return [str(client.ask("stop", ref=ref, grace=grace)["id"]) for ref in refs]
+    found = [client.ask("stop", ref=ref, grace=grace) for ref in refs]
+    return [str(each["id"]) for each in found if each["active"]]
 
 
 def rerun(ref: str, *, overrides: Sequence[str] = (), on: str = "local") -> Accepted:
@@ -411,6 +429,7 @@ def plan(
             "token": "aaaaaa",
             "overrides": list(overrides),
             "options": dict(options or {}),
+            "python": _caller_python(),
         }
         request.update({"file": file, "text": _read(file)} if file else {"command": command})
         plans.append(local.client.ask("plan", request=request)["plan"])
@@ -436,7 +455,7 @@ def daemon(action: str, *, stay: bool = False) -> dict[str, Any]:
         if found is not None:
             client.wait_gone(int(found["pid"]))
         if action == "restart":
-            client.start()
+            client.start(stay or bool(found and found["stay"]))
             return client.ask("daemon_status")
         return {"running": False, "stopped": found is not None}
     raise UsageError(f"daemon cannot {action}", hint="daemon status|start|stop|restart|logs")

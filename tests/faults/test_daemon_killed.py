@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from workload import Workload 
+from workload import Workload
 
 
 @pytest.fixture

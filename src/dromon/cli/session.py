@@ -121,17 +121,21 @@ class Session:
     # Signals
 
     def _install(self) -> None:
-        signal.signal(signal.SIGINT, self._on_interrupt)
-        signal.signal(signal.SIGTERM, self._on_leave)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup stays nohup
-            signal.signal(signal.SIGHUP, self._on_leave)
-        signal.signal(signal.SIGALRM, self._on_patience)
+        handlers = {
+            signal.SIGINT: self._on_interrupt,
+            signal.SIGTERM: self._on_leave,
+            signal.SIGHUP: self._on_leave,
+            signal.SIGALRM: self._on_patience,
+        }
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup stays nohup
+            del handlers[signal.SIGHUP]
+        self._before = {each: signal.signal(each, to) for each, to in handlers.items()}
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
     def _release(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
         self._console.clear()
 
     def _on_patience(self, number: int, frame: FrameType | None) -> None:

@@ -6,7 +6,6 @@ Turns words into the arguments of `api.start`. What the job file means is `spec`
 from __future__ import annotations
 
 import os
-import sys
 
 from dromon.cli.parser import complete, whole
 from dromon.errors import UsageError
@@ -71,9 +70,7 @@ def call_arguments(args: Namespace) -> dict[str, Any]:
             )
         call["file"] = target
     else:
-        own = args.on != "local" or any(word.startswith("environment") for word in words)
-        python = "python" if own else caller_python()
-        call["command"] = script_command(target, rest or [], options, python)
+        call["command"] = script_command(target, rest or [], options)
         options.setdefault("name", label(os.path.basename(target).rpartition(".")[0] or target))
     check_overrides(words, target, call)
     return call
@@ -138,7 +135,7 @@ def variable(text: str) -> tuple[str, str]:
     return name, os.environ[name]
 
 
-def script_command(path: str, rest: list[str], options: dict[str, Any], python: str) -> list[str]:
+def script_command(path: str, rest: list[str], options: dict[str, Any]) -> list[str]:
     """The argv that runs a script. One outside this folder brings its own folder as workdir."""
     if not os.path.isfile(path):
         raise missing(path)
@@ -147,7 +144,7 @@ def script_command(path: str, rest: list[str], options: dict[str, Any], python: 
         options["workdir"] = os.path.dirname(os.path.abspath(path))
         relative = os.path.basename(path)
     if path.endswith(".py"):
-        return [python, relative, *rest]
+        return ["python", relative, *rest]
     if path.endswith(".sh"):
         return ["bash", relative, *rest]
     if os.access(path, os.X_OK):
@@ -182,22 +179,6 @@ def near_file(path: str) -> str:
         if near
         else f"Looked in {os.path.abspath(folder)}."
     )
-
-
-def caller_python() -> str:
-    """The interpreter the caller would call `python`, not the one a tool installer gave Dromon."""
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        found = os.path.join(os.environ.get(variable, ""), "bin", "python")
-        if os.environ.get(variable) and os.access(found, os.X_OK):
-            return found
-    alone = ("uv-receipt.toml", "pipx_metadata.json")
-    if any(os.path.exists(os.path.join(sys.prefix, name)) for name in alone):
-        for folder in os.environ.get("PATH", "").split(os.pathsep):
-            for name in ("python3", "python"):
-                found = os.path.join(folder, name)
-                if os.access(found, os.X_OK):
-                    return found
-    return sys.executable
 
 
 def name_of(argv: list[str]) -> str:

@@ -209,7 +209,8 @@ class Intake:
             index_dir=self.index_dir,
             files={to: os.path.join(base, source) for to, source in job.files.items()},
         )
-        notes = [f"code: {taken.files} files, {format_size(taken.size)}"]
+        files = f"{taken.files} file{'' if taken.files == 1 else 's'}"
+        notes = [f"code: {files}, {format_size(taken.size)}"]
         if taken.left_out:
             size = sum(entry[2] or 0 for entry in taken.left_out)
             notes.append(f"left out: {len(taken.left_out)} paths, {format_size(size)}")

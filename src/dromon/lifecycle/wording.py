@@ -52,10 +52,18 @@ def _how(exit: Exit) -> str:
     return "could not start"
 
 
+def _says_no_more(exit: Exit) -> bool:
+    """The agent had nothing to tell beyond code and signal, which `_how` says already."""
+    told = {f"exited with code {exit.code}"}
+    if exit.signal is not None:
+        told.add(f"killed by {signal_name(exit.signal)}")
+    return exit.message in told
+
+
 def failed(who: Who, exit: Exit) -> Verdict:
     """Of a member that ended otherwise than with 0."""
     cause = causes.USER_ERROR if exit.cause == causes.SUCCESS else exit.cause
-    why = exit.message or _CAUSE_WORDS.get(cause, "")
+    why = "" if _says_no_more(exit) else exit.message or _CAUSE_WORDS.get(cause, "")
     message = f"{who} {_how(exit)}" + (f": {why}" if why else "")
     return replace(
         who.verdict(cause, message),

@@ -1,12 +1,11 @@
 """What the words of `run` mean: a job file, a script, a command, and the flags over them."""
 
 import os
-import sys
 
 import pytest
 
 from dromon.cli.parser import Parser
-from dromon.cli.target import add_target, call_arguments, caller_python, name_of
+from dromon.cli.target import add_target, call_arguments, name_of
 from dromon.errors import UsageError
 
 
@@ -42,28 +41,11 @@ def test_options_may_stand_between_the_file_and_its_overrides():
     assert found["options"] == {"queue": "q", "replicas": 2}
 
 
-def test_a_python_script_runs_with_the_callers_python(folder):
+def test_a_python_script_runs_with_python_whichever_the_job_gets(folder):
     found = call("train.py", "--", "--lr", "3", "--", "x")
-    assert found["command"] == [sys.executable, "train.py", "--lr", "3", "--", "x"]
+    assert found["command"] == ["python", "train.py", "--lr", "3", "--", "x"]
     assert found["options"]["name"] == "train"
     assert "workdir" not in found["options"]
-
-
-def test_an_active_virtual_environment_is_the_callers_python(folder, monkeypatch):
-    python = folder / "venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)
-    monkeypatch.setenv("VIRTUAL_ENV", str(folder / "venv"))
-    assert caller_python() == str(python)
-
-
-def test_with_an_environment_of_its_own_a_script_runs_with_that_python(folder):
-    found = call("train.py", "environment.packages=[numpy]")
-    assert found["command"] == ["python", "train.py"]
-
-
-def test_on_another_engine_a_script_runs_with_the_python_there(folder):
-    assert call("train.py", "--on", "yarn")["command"] == ["python", "train.py"]
 
 
 def test_shell_scripts_and_executables_run_as_they_are(folder):

@@ -275,6 +275,17 @@ def test_higher_priority_sends_a_preemptible_job_away_and_gets_its_place(a_box):
     assert box.go() == ["high"]
 
 
+def test_nobody_more_is_sent_away_while_one_makes_room_already(a_box):
+    box = a_box(cpus=2)
+    box.submit("low-1", cpus=1, preemptible=True)
+    box.submit("low-2", cpus=1, preemptible=True)
+    box.go()
+    box.submit("high", cpus=1, priority=1)
+    box.go()
+    assert box.cluster.stopping == {"low-2"}
+    assert box.decide() == ()
+
+
 @pytest.mark.parametrize(("priority", "preemptible"), [(0, True), (-1, True), (1, False)])
 def test_nobody_is_sent_away_by_its_equal_or_if_not_preemptible(a_box, priority, preemptible):
     box = a_box(cpus=1)

@@ -11,6 +11,8 @@ from dromon.cli.words import amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dromon.cli.calls import Api
     from dromon.cli.parser import Namespace, Parser
     from dromon.cli.table import Cell
@@ -63,7 +65,7 @@ def share(node: Node, key: str) -> str:
     return f"{amount(key, node.free.get(key, 0))} of {amount(key, total)}"
 
 
-def gpu_table(nodes: list[Node], width: int | None, paint: Paint) -> str:
+def gpu_table(nodes: Sequence[Node], width: int | None, paint: Paint) -> str:
     columns = [
         Column("NODE", optional=True), Column("GPU", right=True), Column("MODEL", least=10),
         Column("MEMORY", right=True), Column("HELD BY", least=10),

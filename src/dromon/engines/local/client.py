@@ -8,7 +8,6 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from dromon import __version__
@@ -32,28 +31,31 @@ class Client:
         self.fake_gpus = fake_gpus
 
     def ask(self, op: str, **fields: Any) -> Message:
-        """One question, one answer; an error of the daemon's is raised here.
+        """One question, one answer; an error of the daemon's is raised here."""
+        talk, answer = self.begin(op, **fields)
+        talk.close()
+        return answer
+
+    def begin(self, op: str, **fields: Any) -> "tuple[Talk, Message]":
+        """A talk that goes on after its first answer.
 
         A daemon that dies while it is asked is asked again: jobs carry their id, so that the
         same submit twice is one job, and nothing else here does harm when it is done twice.
         """
         for attempt in range(TRIES):
+            talk = Talk(self.connect())
             try:
-                with Talk(self.connect()) as talk:
-                    talk.send({"op": op, "version": __version__, **fields})
-                    return talk.answer()
+                talk.send({"op": op, "version": __version__, **fields})
+                return talk, talk.answer()
             except WentAway:
+                talk.close()
                 if attempt == TRIES - 1:
                     raise
                 time.sleep(0.02 * attempt)
+            except BaseException:
+                talk.close()
+                raise
         raise AssertionError("unreachable")
-
-    def follow(self, op: str, **fields: Any) -> Iterator[Message]:
-        """One question, answers until the caller has enough."""
-        with Talk(self.connect()) as talk:
-            talk.send({"op": op, "version": __version__, **fields})
-            while True:
-                yield talk.answer()
 
     def ask_running(self, op: str, **fields: Any) -> Message | None:
         """As `ask`, but no daemon is started for it: None when there is none."""

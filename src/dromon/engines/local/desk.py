@@ -120,7 +120,7 @@ class Desk(Submissions, Questions):
 
     def on_daemon_stop(self, wire: Command, message: Message) -> Message:
         self.daemon.loop.call_later(0.01, self.daemon.done.set)
-        return {"pid": os.getpid()}
+        return {"pid": os.getpid(), "stay": self.daemon.stay}
 
     def on_daemon_stay(self, wire: Command, message: Message) -> Message:
         self.daemon.stay = bool(message.get("stay", True))

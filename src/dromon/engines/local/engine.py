@@ -22,7 +22,6 @@ from dromon.engines.base import (
 )  # fmt: skip
 from dromon.engines.local.client import Client
 from dromon.engines.local.home import Home
-from dromon.errors import DaemonUnreachable
 
 
 class LocalEngine:
@@ -59,18 +58,16 @@ class LocalEngine:
 
     def watch(self, ref: JobRef) -> Iterator[JobStatus]:
         """Ends with the terminal status. A daemon that goes away is found again."""
-        last = None
-        while True:
-            try:
-                for message in self.client.follow("watch", ref=ref):
-                    found = status(message["status"])
-                    if found != last:
-                        yield found
-                    last = found
-                    if found.is_terminal:
-                        return
-            except DaemonUnreachable:
-                self.client.connect().close()  # starts another, or says why it cannot
+        from dromon.engines.local.logs import Watch
+
+        with Watch(self.client, ref) as watch:
+            while True:
+                now = watch.status
+                yield status(now)
+                if now["ended"] is not None:
+                    return
+                while watch.status == now:
+                    watch.wait(None)
 
     def wait(self, ref: JobRef, timeout: float | None = None) -> JobStatus:
         """The terminal status, or TimeoutError."""

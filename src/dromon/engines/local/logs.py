@@ -8,10 +8,8 @@ import select
 from collections.abc import Iterator
 from typing import Any
 
-from dromon import __version__
 from dromon.engines.base import LogLine
-from dromon.engines.local.client import Client, Talk
-from dromon.errors import DaemonUnreachable
+from dromon.engines.local.client import Client, WentAway
 from dromon.observe.logs import RecordLogs, Source
 
 SOONEST, LATEST = 0.001, 0.02
@@ -72,15 +70,14 @@ class Watch:
         self._open()
 
     def _open(self) -> None:
-        self._talk = Talk(self._client.connect())
-        self._talk.send({"op": "watch", "version": __version__, "ref": self._id})
-        self.status: dict[str, Any] = self._talk.answer()["status"]
+        self._talk, answer = self._client.begin("watch", ref=self._id)
+        self.status: dict[str, Any] = answer["status"]
 
     def wait(self, seconds: float | None) -> None:
         try:
             if self._talk.pending() or select.select([self._talk], [], [], seconds)[0]:
                 self.status = self._talk.answer()["status"]
-        except DaemonUnreachable:
+        except WentAway:
             # It was killed or restarted. The members and their logs go on meanwhile.
             self._talk.close()
             self._open()

@@ -226,10 +226,13 @@ class Runner:
         """Host, engine and user variables; the agent adds the framework's and its own."""
         env = dict(job.request["facts"].get("inherited", {}))
         python = job.environment.get("python", "")
-        if job.environment["kind"] == "uv":
-            folder = os.path.dirname(python)
+        folder = os.path.dirname(python)
+        root = os.path.dirname(folder)
+        if os.path.exists(os.path.join(root, "pyvenv.cfg")):
+            # `python` in a command means the job's, also where the caller had not activated it.
             env["PATH"] = f"{folder}:{env.get('PATH', os.defpath)}"
-            env["VIRTUAL_ENV"] = os.path.dirname(folder)
+            env["VIRTUAL_ENV"] = root
+        if job.environment["kind"] == "uv":
             env.pop("PYTHONPATH", None)
         if python != sys.executable:
             # `import dromon` for context() works in any environment, without installing it there.
