@@ -105,7 +105,8 @@ def dromon(home: Path) -> Run:
 
     Keywords: `env` (added to the environment; None removes a name), and those of subprocess.run.
     """
-    command = Path(sys.executable).with_name("dromon")
+    installed = Path(sys.executable).with_name("dromon")
+    command = [installed] if installed.exists() else [sys.executable, "-m", "dromon.cli"]
 
     def run(
         *args: str | os.PathLike[str], env: dict[str, str | None] | None = None, **options: Any
@@ -115,7 +116,7 @@ def dromon(home: Path) -> Run:
         if "input" not in options:
             options.setdefault("stdin", subprocess.DEVNULL)
         return subprocess.run(
-            [command, *args],
+            [*command, *args],
             env={k: v for k, v in names.items() if v is not None},
             check=False,
             **options,

@@ -1,4 +1,4 @@
-"""Hugging Face Accelerate prepares model, optimizer and data for however many processes there are."""
+"""Accelerate prepares model, optimizer and data for however many processes there are."""
 
 import json
 import os

@@ -6,6 +6,7 @@ Nothing here is Dromon's: `jax.distributed.initialize()` finds what it needs in 
 import argparse
 import json
 import os
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +28,7 @@ def network(sizes: list[int]) -> list[dict[str, np.ndarray]]:
     random = np.random.default_rng(1)
     return [
         {"w": random.normal(0, (2 / a) ** 0.5, (a, b)).astype("f4"), "b": np.zeros(b, "f4")}
-        for a, b in zip(sizes, sizes[1:], strict=False)
+        for a, b in pairwise(sizes)
     ]
 
 

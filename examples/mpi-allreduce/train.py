@@ -1,4 +1,4 @@
-"""Linear regression by gradient descent; each rank has its own data, gradients meet in Allreduce."""
+"""Linear regression by gradient descent; every rank has its own data, slopes meet in Allreduce."""
 
 import json
 
@@ -7,7 +7,8 @@ from mpi4py import MPI
 
 world = MPI.COMM_WORLD
 rank, size = world.Get_rank(), world.Get_size()
-print(f"rank {rank} of {size}", flush=True)
+# Text and newline in one write: all ranks share the output of mpirun.
+print(f"rank {rank} of {size}\n", end="", flush=True)
 
 random = np.random.default_rng(rank)
 truth = np.arange(1.0, 9.0)

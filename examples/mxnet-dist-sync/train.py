@@ -24,7 +24,8 @@ for epoch in range(1, 6):
         loss.backward()
         trainer.step(len(inputs) * store.num_workers)
     if store.rank == 0:
-        print(json.dumps({"epoch": epoch, "loss": round(float(loss.mean().asscalar()), 4)}), flush=True)
+        mean = round(float(loss.mean().asscalar()), 4)
+        print(json.dumps({"epoch": epoch, "loss": mean}), flush=True)
 
 # Every worker must end with the same weights: that is what dist_sync promises.
 total = float(model.weight.data().sum().asscalar())

@@ -29,9 +29,9 @@ def loss_and_slope():
 @tf.function
 def step():
     loss, slope = strategy.run(loss_and_slope)
-    loss, slope = (strategy.reduce(tf.distribute.ReduceOp.MEAN, v, axis=None) for v in (loss, slope))
-    weights.assign_sub(2.0 * slope)
-    return loss
+    mean = tf.distribute.ReduceOp.MEAN
+    weights.assign_sub(2.0 * strategy.reduce(mean, slope, axis=None))
+    return strategy.reduce(mean, loss, axis=None)
 
 
 for epoch in range(1, 6):

@@ -8,7 +8,7 @@ cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
 print(f"{cluster.task_type} {cluster.task_id}", flush=True)
 if cluster.task_type in ("worker", "ps"):
     server = tf.distribute.Server(
-        cluster.cluster_spec(), job_name=cluster.task_type, task_index=cluster.task_id, protocol="grpc"
+        cluster.cluster_spec(), job_name=cluster.task_type, task_index=cluster.task_id
     )
     server.join()  # for ever
 

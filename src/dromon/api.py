@@ -116,7 +116,10 @@ def _read(file: str) -> str:
         return raw.decode()
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
-        raise UsageError(f"{file}:{line}: not a text file (UTF-8)") from None
+        raise UsageError(
+            f"{file}:{line}: not a text file (UTF-8)",
+            hint="A job file is YAML; `dromon init SCRIPT` writes one to start from.",
+        ) from None
 
 
 def run(
@@ -237,7 +240,7 @@ class Run:
         return self.results(timeout)[0]
 
     def results(self, timeout: float | None = None) -> "list[Any]":
-        """What each rank returned, in rank order."""
+        """What each rank returned, in rank order; None of a command, which returns nothing."""
         from dromon.agent.record import Record
         from dromon.packaging import payload
 
@@ -257,10 +260,8 @@ class Run:
                 f"{self.id} {status.state}: {verdict.get('message', '')}",
                 hint=lines or f"dromon logs {self.id}",
             )
-        return [
-            payload.load_result(os.path.join(record.run(m.member, m.run), "result"))
-            for m in members
-        ]
+        paths = [os.path.join(record.run(m.member, m.run), "result") for m in members]
+        return [payload.load_result(p) if os.path.exists(p) else None for p in paths]
 
 
 def _raised(raised: "payload.Raised", id: str) -> BaseException:

@@ -116,7 +116,7 @@ class Bench:
     def free_cpus(self) -> float:
         return sum(node.free["cpus"] for node in self.engine.nodes())
 
-    def until(self, predicate: Callable[[], object], timeout: float = 15) -> bool:
+    def until(self, predicate: Callable[[], object], timeout: float = 30) -> bool:
         deadline = time.monotonic() + timeout
         while not predicate():
             if time.monotonic() > deadline:
@@ -124,7 +124,7 @@ class Bench:
             time.sleep(0.03)
         return True
 
-    def ended(self, ref: JobRef, timeout: float = 15) -> JobStatus:
+    def ended(self, ref: JobRef, timeout: float = 60) -> JobStatus:
         over = self.until(lambda: self.engine.status(ref).is_terminal, timeout)
         assert over, f"{ref} did not end\n{self.told(ref)}"
         return self.engine.status(ref)

@@ -3,7 +3,7 @@
 QUICK = {"max": 2, "backoff": "0s"}
 
 # A member that outlives its peer's first failure: it waits until the peer was started again.
-PATIENT = "note('starts-%d' % rank); say('start', attempt)\n"
+PATIENT = "say('start', attempt); note('starts-%d' % rank)\n"
 
 
 def test_without_retries_a_failure_is_the_end(bench):
@@ -22,7 +22,9 @@ def test_retries_are_used_up_and_then_the_job_fails(bench):
 
 def test_restart_job_starts_every_member_anew(bench):
     ref = bench.run(
-        PATIENT + "if rank == 1 and attempt == 1: sys.exit(5)\nwait_for(lambda: attempt == 2)",
+        PATIENT
+        + "if rank == 1 and attempt == 1: wait_for(lambda: notes('starts-0')); sys.exit(5)\n"
+        "wait_for(lambda: attempt == 2)",
         replicas=2,
         retries=QUICK,
         stop_grace="500ms",
@@ -52,7 +54,7 @@ def test_restart_member_leaves_the_others_running(bench):
 
 def test_restart_role_starts_only_that_role_anew(bench):
     reader = bench.command(
-        "note('reader-%s' % me); say('start')\n"
+        "say('start'); note('reader-%s' % me)\n"
         "mine = notes('reader-reader-0')\n"
         "if me == 'reader-0' and len(mine) == 1:\n"
         "    wait_for(lambda: notes('reader-reader-1')); sys.exit(5)\n"
@@ -91,7 +93,7 @@ def test_abort_job_fails_at_once_however_many_retries_are_left(bench):
 
 def test_complete_job_calls_it_a_success(bench):
     ref = bench.run(
-        "say('up')\nif rank == 1: wait_for(lambda: True); sys.exit(4)\ntime.sleep(60)",
+        "if rank == 1: sys.exit(4)\ntime.sleep(60)",
         replicas=2,
         stop_grace="500ms",
         policies={"member_failed": "complete_job"},
@@ -147,3 +149,37 @@ def test_the_end_of_the_chief_ends_a_parameter_server_that_never_ends(bench):
     )
     assert bench.ended(ref).state == "succeeded", bench.told(ref)
     assert bench.texts(ref) == ["trained"]
+
+
+def test_a_completed_role_may_complete_the_job(bench):
+    ref = bench.run(
+        stop_grace="500ms",
+        policies={"role_completed": "complete_job"},
+        roles={
+            "trainer": {"replicas": 1, "command": bench.command("say('trained')")},
+            "watcher": {"replicas": 1, "command": bench.command("time.sleep(600)")},
+        },
+    )
+    assert bench.ended(ref).state == "succeeded", bench.told(ref)
+    assert bench.texts(ref) == ["trained"]
+
+
+def test_a_job_that_waits_too_long_leaves_the_queue(bench):
+    bench.fill()
+    ref = bench.run("say('never')", policies={"pending:300ms": "abort_job"})
+    status = bench.ended(ref)
+    assert (status.state, status.verdict["cause"]) == ("failed", "timeout")
+    assert bench.texts(ref) == []
+
+
+def test_the_verdict_after_all_retries_is_of_the_last_attempts_first_failure(bench):
+    ref = bench.run(
+        "if rank == 1: sys.exit(10 + attempt)\ntime.sleep(60)",
+        replicas=2,
+        retries=QUICK,
+        stop_grace="500ms",
+    )
+    status = bench.ended(ref)
+    assert status.state == "failed"
+    verdict = status.verdict
+    assert (verdict["member"], verdict["code"], verdict["attempt"]) == ("worker-1", 13, 3)

@@ -86,16 +86,13 @@ def test_a_stop_does_not_wait_for_a_retry(bench):
 
 
 def test_time_over_ends_the_job_with_the_verdict_timeout(bench):
-    ref = bench.run(TERM + "say('up'); time.sleep(60)", max_duration="1s", stop_grace="20s")
+    ref = bench.run(TERM + "say('up'); time.sleep(60)", max_duration="2s", stop_grace="20s")
     status = bench.ended(ref)
     assert (status.state, status.verdict["cause"]) == ("failed", "timeout")
     assert bench.texts(ref) == ["up", "saved"]
 
 
 def test_time_over_is_not_retried(bench):
-    ref = bench.run(
-        "say('up'); time.sleep(60)", max_duration="500ms", retries={"max": 3, "backoff": "0s"}
-    )
+    ref = bench.run("time.sleep(60)", max_duration="500ms", retries={"max": 3, "backoff": "0s"})
     status = bench.ended(ref)
-    assert (status.state, status.verdict["cause"]) == ("failed", "timeout")
-    assert bench.texts(ref) == ["up"]
+    assert (status.state, status.verdict["cause"], status.attempt) == ("failed", "timeout", 1)

@@ -60,7 +60,7 @@ def describe(
     if code == 0:
         return verdict.SUCCESS, ""
     how = f"killed by {signal_name(number)}" if number is not None else f"exited with code {code}"
-    if number == signal.SIGKILL and oom_killed:
+    if oom_killed:
         return verdict.OUT_OF_MEMORY, "killed by the kernel: out of memory"
     if told_to_stop:
         return verdict.STOPPED, how

@@ -1,6 +1,6 @@
 """The launcher: one small process that has the agent imported and lends one for each launch.
 
-    python -m dromon.agent.launcher        with descriptor 3: a Unix stream socket to the daemon
+    python -m dromon.agent.launcher [FD]    a Unix stream socket to the daemon; 3 unless told
 
 It has no secrets, no threads and hardly any memory, so that a fork is quick. Still most of an
 agent's cost is the pages it touches for the first time after its fork; so an agent that was

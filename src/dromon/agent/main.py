@@ -19,11 +19,12 @@ from dromon.agent.link import Link
 from dromon.agent.loop import Loop
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
-from dromon.agent.run import EXITED, Run, complain
+from dromon.agent.run import EXITED, READY, Run, complain
 from dromon.frameworks.world import World
 from dromon.lifecycle import verdict
 
-ABSENCE = 600.0  # how long a coordinator may be away after the member's end
+ABSENCE = 600.0  # how long a coordinator may be away while nothing runs
+LOOK_AROUND = 5.0
 FAREWELL = 1.0  # how long it may take to acknowledge when this machine goes down
 
 
@@ -41,6 +42,7 @@ class Agent:
         self._dismissed = False  # told `bye`: nothing keeps us once the run has ended
         self._going_down = False
         self._leaving = False
+        self._away = time.monotonic()  # when the coordinator was last seen
 
     @property
     def run(self) -> Run:
@@ -50,6 +52,7 @@ class Agent:
         if not self._run.prepare():
             return  # another agent has this run
         self._link.open()
+        self._loop.after("look", LOOK_AROUND, self._look_around)
         if self._plan.lease is not None:
             self._loop.after("lease", self._plan.lease, self._check_lease)
         while not self._leaving:
@@ -94,8 +97,6 @@ class Agent:
                 self._leaving = True
             elif self._going_down:
                 self._loop.after("leave", FAREWELL, self._leave)
-            else:
-                self._loop.after("leave", ABSENCE, self._leave_if_alone)
 
     def _again(self, run: int, attempt: int) -> None:
         """The same place, the next run: everything anew but this process and its line."""
@@ -125,12 +126,24 @@ class Agent:
     def _leave(self) -> None:
         self._leaving = True
 
-    def _leave_if_alone(self) -> None:
-        """The exit record on disk is enough when nobody comes for it."""
+    def _look_around(self) -> None:
+        """Nobody is obliged to fetch us: leave when nobody can come, or nobody came for long.
+
+        A member at work is not alone; it goes on until its coordinator is back. But where the
+        record was removed, there is no job any more.
+        """
+        self._loop.after("look", LOOK_AROUND, self._look_around)
         if self._link.is_up:
-            self._loop.after("leave", ABSENCE, self._leave_if_alone)
-        else:
-            self._leaving = True
+            self._away = time.monotonic()
+            return
+        phase = self._run.phase
+        is_orphan = not os.path.exists(os.path.join(self._run.directory, "claim"))
+        if phase in (READY, EXITED) and time.monotonic() - self._away > ABSENCE:
+            is_orphan = True
+        if is_orphan:
+            self._dismissed = self._going_down = True
+            self._leaving = phase == EXITED
+            self._run.stop(self._plan.grace, verdict.LOST)
 
     def _check_lease(self) -> None:
         lease = self._plan.lease or 0.0

@@ -52,6 +52,19 @@ def oom_kills(cgroups: Sequence[str]) -> int:
     )
 
 
+def peak(cgroups: Sequence[str]) -> int:
+    """The most these cgroups ever held, shared memory included, in bytes; 0 when nobody knows."""
+    found = [0]
+    for cgroup in cgroups:
+        for name in ("memory.peak", "memory.max_usage_in_bytes"):
+            try:
+                with open(os.path.join(cgroup, name), "rb") as file:
+                    found.append(int(file.read()))
+            except (OSError, ValueError):
+                pass
+    return max(found)
+
+
 def machine_oom_kills() -> int:
     """The same for the whole machine."""
     return _counter("/proc/vmstat")

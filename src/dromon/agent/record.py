@@ -7,11 +7,11 @@ is a cache of it.
       request.json           the submission, exactly as it was accepted (no secrets in it)
       coordinator.json       {"address": …, "epoch": n}: where agents find their coordinator
       key                    the per-job secret, 0600, gone when the job has ended
-      config.json            the user's `config:`
+      config.json            the user's `config:`, if there is any
       checkpoints/           $DROMON_CHECKPOINT_DIR, survives restarts and preemption
       world/<attempt>/       what the framework needs beside variables (host files)
-      work/<attempt>/        the code snapshot, unpacked: the members' working directory
-      members/<member>/<run>/
+      work-<attempt>/        the code snapshot, unpacked: the members' working directory
+      <member>.<run>/        worker-0.1, worker-0.2, …
         claim                made with O_EXCL by the agent that may run this run: at most one does
         log, log.index       captured output (see `logfile`)
         exit.json            the exit record, written whole by rename
@@ -21,6 +21,13 @@ is a cache of it.
 """
 
 import os
+from typing import Iterable, List, Tuple
+
+
+def runs_among(names: Iterable[str]) -> List[Tuple[str, int]]:
+    """Of the names in a record's directory, those of runs, as (member, run) in order."""
+    parts = (name.rpartition(".") for name in names)
+    return sorted((member, int(run)) for member, _, run in parts if member and run.isdigit())
 
 
 class Record:
@@ -53,16 +60,16 @@ class Record:
         return self.path("checkpoints")
 
     def work(self, attempt: int) -> str:
-        return self.path("work", str(attempt))
+        return self.path(f"work-{attempt}")
 
     def world(self, attempt: int) -> str:
         return self.path("world", str(attempt))
 
     def run(self, member: str, run: int) -> str:
-        return self.path("members", member, str(run))
+        return self.path(f"{member}.{run}")
 
     def log(self, member: str, run: int) -> str:
-        return self.path("members", member, str(run), "log")
+        return self.path(f"{member}.{run}", "log")
 
     def exit(self, member: str, run: int) -> str:
-        return self.path("members", member, str(run), "exit.json")
+        return self.path(f"{member}.{run}", "exit.json")

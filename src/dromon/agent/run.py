@@ -373,11 +373,14 @@ class Run:
             return verdict.OUT_OF_MEMORY, self._over
         if self._stop_cause == verdict.LOST:
             return verdict.LOST, "stopped: nothing was heard from the coordinator in time"
-        oom_killed = number == signal.SIGKILL and not self._killed and self._samples.kernel_killed()
+        was_killed = number == signal.SIGKILL or code == 128 + signal.SIGKILL  # a shell's word
+        oom_killed = not self._killed and self._samples.kernel_killed(was_killed=was_killed)
         told = bool(self._stop_cause)
         cause, message = exitrecord.describe(
             code, number, lines, told_to_stop=told, oom_killed=oom_killed
         )
+        if oom_killed and cause == verdict.OUT_OF_MEMORY and self.plan.memory:
+            message = f"{message}: {self._samples.at_limit(self.plan.memory)}"
         if cause == verdict.STOPPED:
             cause = self._stop_cause
             if self._killed and number == signal.SIGKILL:

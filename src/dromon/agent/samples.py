@@ -72,10 +72,16 @@ class Samples:
         """Called a second after the start, so that short members need not pay for it."""
         self._machine_oom_kills = memory.machine_oom_kills()
 
-    def kernel_killed(self) -> bool:
-        """Whether the kernel's out-of-memory killer has struck since the start."""
+    def kernel_killed(self, *, was_killed: bool) -> bool:
+        """Whether the kernel's out-of-memory killer has struck since the start: in our own cgroup,
+        whichever process it took; elsewhere only a killed process may have been meant."""
         before = self._oom_kills
         if before is not None and memory.oom_kills(self._cgroups) > before:
             return True
         before = self._machine_oom_kills
-        return before is not None and memory.machine_oom_kills() > before
+        return was_killed and before is not None and memory.machine_oom_kills() > before
+
+    def at_limit(self, limit: int) -> str:
+        """What was used when the kernel put an end to it."""
+        self.see(memory.peak(self._cgroups))
+        return f"used {format_size(self.peak)} of memory, its limit is {format_size(limit)}"

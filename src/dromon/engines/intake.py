@@ -155,12 +155,16 @@ class Intake:
         """A job that ran before: its code, payload and environment stay as their digests say."""
         asked = old["facts"].get("unresolved", old["job"])
         job = spec.load_data(asked, "request", overrides)
+        _refuse_other_code(spec.load_data(asked, "request", []), job)
         id = f"{old['name']}-{token}"
-        job = spec.resolve(job, id=id, name=old["name"])
         facts = {**old["facts"], "inherited": _inherited(environ)}
+        if "unresolved" in facts:
+            facts["unresolved"] = job.to_data()
+        job = spec.resolve(job, id=id, name=old["name"])
+        file = os.path.join(old["facts"]["cwd"], old["facts"].get("file") or "job.yaml")
         launch = Launch(
             id=id,
-            job=job.to_data(),
+            job=_absolute_volumes(job.to_data(), os.path.dirname(file)),
             code=_again(old["code"]),
             environment=built,
             supplied=self._supplied(job, environ),
@@ -241,6 +245,16 @@ class Intake:
         ):
             return host
         return {"kind": "uv", "request": wanted, "base": base, "python_hint": host["python"]}
+
+
+def _refuse_other_code(before: spec.Job, after: spec.Job) -> None:
+    """A rerun that silently ran the old code after all would be worse than none."""
+    for key in ("workdir", "files", "environment"):
+        if getattr(before, key) != getattr(after, key):
+            raise Refused(
+                f"a rerun has the code and the environment of the first run; {key} cannot change",
+                hint="Submit it anew with `dromon run`.",
+            )
 
 
 def _again(artifact: Mapping[str, Any] | None) -> Artifact | None:

@@ -1,14 +1,70 @@
-"""Horovod over Gloo: what horovodrun would set.
+"""Horovod over Gloo: what horovodrun would set, and the rendezvous that it would serve.
 
-Ranks meet at an HTTP key-value store at HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT (`PUT` and `GET`
-of `/scope/key`, 404 while a key is not there, `DELETE` of a scope when a rank is done with it).
-Somebody has to serve it: these variables only say where, the first port of rank 0.
+Ranks meet at an HTTP key-value store: PUT and GET of /scope/key, 404 while a key is not there,
+DELETE of a rank's own key when it has met the others. The first process of rank 0 serves it beside
+the command.
 """
 
 from typing import Dict, Tuple
 
-from dromon.frameworks.framework import Framework, one_port, rank_of, total
+from dromon.frameworks.framework import Command, Framework, one_port, rank_of, total
 from dromon.frameworks.world import Member, World
+
+RENDEZVOUS = """\
+import os
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+store = {}
+
+
+class Store(BaseHTTPRequestHandler):
+    def do_PUT(self):
+        store[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer(200)
+
+    def do_GET(self):
+        self.answer(200 if self.path in store else 404, store.get(self.path, b""))
+
+    def do_DELETE(self):
+        self.answer(200)
+
+    def answer(self, status, value=b""):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(value)))
+        self.end_headers()
+        self.wfile.write(value)
+
+    def log_message(self, *words):
+        pass
+
+
+at = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"], int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
+ThreadingHTTPServer(at, Store).serve_forever()
+"""
+
+# With the directory as $0.
+LAUNCH = """\
+trap : TERM INT
+python "$0/rendezvous" &
+server=$!
+"$@"
+code=$?
+kill $server 2>/dev/null
+exit $code
+"""
+
+
+def files(world: World, member: Member) -> Dict[str, str]:
+    return {} if member.rank else {"rendezvous": RENDEZVOUS}
+
+
+def command(
+    world: World, member: Member, process: int, command: Command, directory: str
+) -> Command:
+    if member.rank or process:
+        return command
+    words = ["bash", "-c", command] if isinstance(command, str) else list(command)
+    return ["sh", "-c", LAUNCH, directory, *words]
 
 
 def environment(world: World, member: Member, process: int, directory: str) -> Dict[str, str]:
@@ -55,4 +111,6 @@ HOROVOD = Framework(
         ]
     ),
     ports=one_port,
+    files=files,
+    command=command,
 )

@@ -28,6 +28,7 @@ shift
 [ -z "$OPAL_PREFIX" ] || set -- "OPAL_PREFIX='$OPAL_PREFIX'; export OPAL_PREFIX; $*"
 [ "$place" != "$DROMON_PLACE" ] || exec sh -c "$*"
 until [ -p "$dir/$place" ]; do sleep 0.05; done
+umask 077
 script=$dir/$place.$$
 mkfifo "$script.end"
 exec 3<>"$script.end"
@@ -39,11 +40,14 @@ exit "$code"
 """
 
 # What a waiting member runs, with the directory as $0: the scripts named in its pipe, until the
-# end. It holds its pipe open both ways, so that neither side ever waits for the other to open it.
+# end. It holds its pipe open both ways before anybody can see it: no writer waits, no line is lost.
 PLACE = """\
-rm -f "$0/$DROMON_PLACE"
-mkfifo "$0/$DROMON_PLACE" || exit
-exec 3<>"$0/$DROMON_PLACE"
+mkdir -p "$0"
+pipe=$0/$DROMON_PLACE
+rm -f "$pipe" "$pipe.new"
+mkfifo -m 600 "$pipe.new" || exit
+exec 3<>"$pipe.new"
+mv "$pipe.new" "$pipe"
 [ ! -e "$0/ended" ] || exit 0
 while read -r script <&3 && [ "$script" != end ]; do sh "$script" 3<&-; done
 """

@@ -35,13 +35,20 @@ class RecordLogs:
             known = self._readers.get(key)
             if known is None:
                 reader = LogReader(self._record.log(*key))
-                if self._since is not None:
-                    reader.seek_time(self._since)
-                elif self._tail is not None:
+                if self._tail is not None:
                     reader.seek_tail(self._tail)
+                elif self._since is not None:
+                    reader.seek_time(self._since)
                 self._readers[key] = (reader, source)
             elif known[1].rank != source.rank:
                 self._readers[key] = (known[0], source)
+
+    def __enter__(self) -> "RecordLogs":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for reader, _ in self._readers.values():
+            reader.close()
 
     def read(self) -> list[Line]:
         """What is new, oldest first."""
@@ -56,6 +63,8 @@ class RecordLogs:
         busy = 0
         for reader, source in self._readers.values():
             found = read(reader)
+            if self._tail is not None and self._since is not None:
+                found = [line for line in found if line[0] >= self._since]
             busy += bool(found)
             member, run, rank = source
             lines += [

@@ -3,10 +3,11 @@
 import json
 import os
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 from dromon.agent.logfile import LogReader
-from dromon.agent.record import Record
+from dromon.agent.record import Record, runs_among
 
 LINES = 200_000  # of a log are looked through for JSON objects, no more
 
@@ -20,12 +21,17 @@ def read(root: str) -> dict[str, dict[str, Any]]:
                 continue
             if not isinstance(value, (int, float)):
                 continue
+            if isinstance(value, int) and value.bit_length() > 1000:
+                continue  # more than any float: a key, not a figure
             series = found.setdefault(
-                name, {"last": value, "min": value, "max": value, "count": 0, "rank": None}
+                name, {"last": None, "min": None, "max": None, "count": 0, "rank": None}
             )
-            series["last"] = value
-            series["min"] = min(series["min"], value)
-            series["max"] = max(series["max"], value)
+            if isfinite(value):
+                series["last"] = value
+                series["min"] = value if series["min"] is None else min(series["min"], value)
+                series["max"] = value if series["max"] is None else max(series["max"], value)
+            else:
+                series["last"] = str(value)  # JSON has no nan; min and max are those of the rest
             series["count"] += 1
             series["rank"] = point.get("rank")
     return found
@@ -33,19 +39,11 @@ def read(root: str) -> dict[str, dict[str, Any]]:
 
 def points(root: str) -> Iterator[dict[str, Any]]:
     """Every report, member by member, run by run."""
-    members = Record(root).path("members")
-    for member in sorted(_list(members)):
-        for run in sorted(_list(os.path.join(members, member)), key=int):
-            folder = os.path.join(members, member, run)
-            reported = list(_reported(os.path.join(folder, "metrics.jsonl")))
-            yield from reported or _printed(os.path.join(folder, "log"))
-
-
-def _list(path: str) -> list[str]:
-    try:
-        return os.listdir(path)
-    except FileNotFoundError:
-        return []
+    record = Record(root)
+    for member, run in runs_among(os.listdir(root) if os.path.isdir(root) else ()):
+        folder = record.run(member, run)
+        reported = list(_reported(os.path.join(folder, "metrics.jsonl")))
+        yield from reported or _printed(os.path.join(folder, "log"))
 
 
 def _reported(path: str) -> Iterator[dict[str, Any]]:
@@ -58,13 +56,13 @@ def _reported(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _printed(path: str) -> Iterator[dict[str, Any]]:
-    reader = LogReader(path)
-    left = LINES
-    while left > 0 and (lines := reader.read_new()):
-        left -= len(lines)
-        for _, stream, text in lines:
-            if stream == "out":
-                yield from _object(text)
+    with LogReader(path) as reader:
+        left = LINES
+        while left > 0 and (lines := reader.read_new() or reader.finish()):
+            left -= len(lines)
+            for _, stream, text in lines:
+                if stream == "out":
+                    yield from _object(text)
 
 
 def _object(line: bytes) -> Iterator[dict[str, Any]]:

@@ -120,12 +120,14 @@ class BlobStore:
         except FileNotFoundError:
             return ""
 
-    def gc(self, keep: set[str]) -> int:
-        """Take away every blob not in `keep`. Returns the bytes freed."""
+    def gc(self, keep: set[str] | Callable[[], set[str]]) -> int:
+        """Take away every blob not in `keep`. Returns the bytes freed. A function is asked once
+        nobody holds a pin: only then is all that was pinned on record."""
         freed = 0
         with self._locked(fcntl.LOCK_EX):
             self._sweep()
-            doomed = [(p, s) for digest, p, s in self._all() if digest not in keep]
+            named = keep() if callable(keep) else keep
+            doomed = [(p, s) for digest, p, s in self._all() if digest not in named]
             if not doomed:
                 return 0
             # Before the first removal: whoever trusts the old generation must look again.

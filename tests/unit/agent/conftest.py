@@ -101,14 +101,14 @@ class FakeCoordinator:
             connection.sendall(pack({"op": "welcome", "mac": mac, "epoch": self.epoch}))
         self.heard.append(message)
         if op == "ready" and self.opens:
-            self.open_barrier(message["ports"])
+            connection.sendall(pack(self.barrier(message["ports"])))
         if op == "exited" and self.dismisses:
             connection.sendall(pack({"op": "bye"}))
 
-    def open_barrier(self, ports: list[int]) -> None:
+    def barrier(self, ports: list[int]) -> dict[str, Any]:
         member = Member("worker", 0, 0, "127.0.0.1", tuple(ports), gpus=self.gpus)
         world = World("job-abc", 1, self.framework, (member,))
-        self.send({"op": "world", "world": world.to_json()})
+        return {"op": "world", "world": world.to_json()}
 
     def send(self, message: dict[str, Any]) -> None:
         self.send_bytes(pack(message))

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
 
+from dromon.agent.process import start_ticks
 from dromon.agent.protocol import is_proof, proof
 
 SLEEPS = "print('up'); import time; time.sleep(60)"
@@ -128,6 +130,19 @@ def test_older_coordinator_is_not_listened_to(stage):
     newer = stage.coordinator(epoch=6)
     newer.wait_for("started")
     assert not old.heard
+
+
+def test_agent_of_a_removed_job_ends_its_member_and_leaves(stage):
+    coordinator = stage.coordinator()
+    stage.launch(stage.python(SLEEPS))
+    member = coordinator.wait_for("started")["pid"]
+    owner = stage.claim()
+    coordinator.die()
+    shutil.rmtree(stage.directory())
+    end = time.monotonic() + 60
+    while owner.is_alive or start_ticks(member):
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_broken_coordinator_file_is_tried_again(stage):

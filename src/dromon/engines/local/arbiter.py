@@ -6,6 +6,7 @@ steps, a new daemon reads the journal and carries out what is still owed.
 """
 
 import json
+import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -26,6 +27,7 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.decide import Preempt, Start, decide
 from dromon.sched.placement import can_ever_fit
 
+log = logging.getLogger("dromon.arbiter")
 PLACEMENT = "_placement"  # journalled beside the gang's events: where the members were put
 ENVIRONMENT = "_environment"  # which interpreter the build gave
 
@@ -247,7 +249,11 @@ class Arbiter:
         return True
 
     def look_for_freed_gpus(self) -> None:
-        """Other users' daemons do not tell when they let a GPU go."""
+        """Other users' daemons do not tell when they let a GPU go; and ours are in use."""
+        for job in self._awake.values():
+            for seat in (job.placement or {}).values():
+                for uuid in seat.gpus:
+                    self.locks.touch(uuid)
         for uuid in list(self.cluster.nodes[self.machine.name].held):
             if self.locks.holder(uuid) is None:
                 self.cluster.apply(sched.GpuFreed(self.machine.name, uuid))
@@ -269,7 +275,10 @@ class Arbiter:
             touched, self._touched = self._touched, {}
             after, self._after = self._after, []
             for action, arguments in after:
-                action(*arguments)
+                try:
+                    action(*arguments)
+                except Exception:  # it must not take the others with it; the sweep tries again
+                    log.exception("carrying out %r", action)
             for job in touched.values():
                 self._tell_watchers(job)
 

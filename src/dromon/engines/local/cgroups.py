@@ -40,6 +40,12 @@ class Cgroups:
             _write(path, "memory.memsw.limit_in_bytes", str(memory), optional=True)
         return path
 
+    def remove_all(self, prefix: str) -> None:
+        """Those of an ended job, whichever life of the daemon made them."""
+        for name in os.listdir(self.parent):
+            if name.startswith(prefix):
+                self.remove(os.path.join(self.parent, name))
+
     def remove(self, path: str) -> None:
         """After its last process ended; the kernel may need a moment to see that."""
         for _ in range(20):

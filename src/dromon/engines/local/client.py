@@ -12,7 +12,7 @@ from typing import Any
 
 from dromon import __version__
 from dromon.engines.local.home import Home
-from dromon.errors import DaemonUnreachable, StateDirectoryUnusable, from_json
+from dromon.errors import DaemonUnreachable, StateDirectoryUnusable, UsageError, from_json
 
 Message = dict[str, Any]
 TRIES = 5
@@ -67,9 +67,9 @@ class Client:
             return talk.answer()
 
     def wait_gone(self, pid: int) -> None:
-        """Until that process has ended."""
+        """Until that process has ended; whether anybody reaps it is none of our business."""
         deadline = time.monotonic() + START_LIMIT
-        while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
+        while _is_alive(pid) and time.monotonic() < deadline:
             time.sleep(0.005)
 
     def connect(self, start: bool = True) -> socket.socket:
@@ -88,12 +88,17 @@ class Client:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.connect(self.home.socket)
-        except (FileNotFoundError, ConnectionRefusedError):
+        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
             sock.close()
             return None
         except OSError as error:
             sock.close()
             raise DaemonUnreachable(f"{self.home.socket}: {error.strerror}") from None
+        if _peer_uid(sock) != os.getuid():  # what we would say is not for others
+            sock.close()
+            raise DaemonUnreachable(
+                f"{self.home.socket} is served by another user", hint=StateDirectoryUnusable.hint
+            )
         return sock
 
     def start(self, stay: bool = False) -> None:
@@ -107,7 +112,7 @@ class Client:
             os.unlink(said)
         ready, theirs = os.pipe()
         command = [sys.executable, "-m", "dromon.engines.local.spawn", "--home", self.home.root]
-        fake = self.fake_gpus or int(os.environ.get("DROMON_FAKE_GPUS", "0") or 0)
+        fake = self.fake_gpus or _fake_gpus()
         command += ["--fake-gpus", str(fake)] * bool(fake) + ["--stay"] * stay
         command += ["--ready", str(theirs)]
         crash = os.path.join(self.home.runtime, "daemon.crash")
@@ -196,6 +201,20 @@ class Talk:
         return found
 
 
+def _is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):
+        return False
+
+
+def _peer_uid(sock: socket.socket) -> int:
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid: int = struct.unpack("3i", raw)[1]
+    return uid
+
+
 def _environment() -> dict[str, str]:
     """The daemon keeps none of the caller's secrets: only what finding programs and files needs."""
     keep = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH")
@@ -206,6 +225,8 @@ def _environment() -> dict[str, str]:
         "PIP_",
         "SSL_",
         "CUDA_VISIBLE",
+        "HIP_VISIBLE",
+        "ROCR_VISIBLE",
         "LD_LIBRARY",
         "LC_",
         "PYENV_",
@@ -213,9 +234,19 @@ def _environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k in keep or k.startswith(prefixes)}
 
 
+def _fake_gpus() -> int:
+    said = os.environ.get("DROMON_FAKE_GPUS", "").strip() or "0"
+    if not said.isdecimal():
+        raise UsageError(f"DROMON_FAKE_GPUS={said}: expected how many, 0 or more")
+    return int(said)
+
+
 def _said(path: str) -> Exception:
-    with open(path) as file:
-        return from_json(json.load(file))
+    try:
+        with open(path) as file:
+            return from_json(json.load(file))
+    except ValueError:  # not even this could be written
+        return StateDirectoryUnusable("the daemon could not start: no room in the state directory")
 
 
 def _crashed(path: str) -> Exception:

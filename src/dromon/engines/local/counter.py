@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dromon.engines.intake import Intake
 from dromon.engines.local.journal import Row
 from dromon.engines.local.server import Command, answer_error
-from dromon.errors import AmbiguousJob, DromonError, JobNotFound
+from dromon.errors import AmbiguousJob, DromonError, EngineError, JobNotFound
 
 if TYPE_CHECKING:
     from dromon.engines.local.daemon import Daemon
@@ -25,18 +25,18 @@ class Counter:
     def find(self, ref: str) -> Row:
         """A number, an id, a name, a unique prefix of an id, @last, @last~N."""
         journal = self.daemon.journal
-        if ref.startswith("@last"):
-            steps = ref[6:] if ref.startswith("@last~") else "0"
-            row = journal.back(int(steps)) if steps.isdigit() else None
+        if ref.startswith("@"):
+            steps = "0" if ref == "@last" else ref.removeprefix("@last~")
+            row = journal.back(int(steps)) if steps.isdecimal() else None
             if row is None:
                 raise JobNotFound(f"there is no job {ref}")
             return row
         row = journal.job(ref)
-        if row is None and ref.isdigit():
+        if row is None and ref.isdecimal():
             row = journal.by_number(int(ref))
         if row is not None:
             return row
-        found = journal.named(ref)[:1] or journal.starting_with(ref)
+        found = journal.named(ref)[:1] or (journal.starting_with(ref) if ref else [])
         if len(found) > 1:
             ids = ", ".join(r.id for r in found)
             raise AmbiguousJob(f"{ref!r} could be any of {ids}")
@@ -55,6 +55,8 @@ class Counter:
             action()
         except DromonError as error:
             answer_error(wire, error)
+        except OSError as error:
+            answer_error(wire, disk_error(error))
         except Exception as error:
             log.exception("answering later")
             answer_error(wire, DromonError(f"the daemon failed: {error!r}", hint=BUG))
@@ -62,4 +64,18 @@ class Counter:
 
     def _after_sync(self, then: Callable[[], None]) -> None:
         """Commit has happened; the disk must have it too before anybody hears of it."""
-        self._in_thread(self.daemon.journal.sync, lambda future: then())
+
+        def done(future: "Future[None]") -> None:
+            if error := future.exception():
+                log.error("the journal is committed but not safe from a loss of power: %s", error)
+            then()
+
+        self._in_thread(self.daemon.journal.sync, done)
+
+
+def disk_error(error: OSError) -> EngineError:
+    """What the machine refused, in its own words."""
+    log.error("refused by the machine", exc_info=error)
+    place = f"{error.filename}: " if error.filename else ""
+    hint = "Is there room, and is the state directory still as Dromon made it?"
+    return EngineError(f"the daemon was refused: {place}{error.strerror or error}", hint=hint)

@@ -24,6 +24,7 @@ from dromon.coordinator.door import Admitted
 from dromon.engines.intake import Intake
 from dromon.engines.local import recovery, server
 from dromon.engines.local.arbiter import Arbiter
+from dromon.engines.local.client import START_LIMIT
 from dromon.engines.local.clock import Clock
 from dromon.engines.local.desk import Desk
 from dromon.engines.local.gpus import Locks
@@ -45,16 +46,19 @@ RETRY = 1.0  # after the disk refused the journal
 class Daemon:
     """Everything of one user's daemon, living on one loop."""
 
-    def __init__(self, home: Home, fake_gpus: int, stay: bool) -> None:
+    def __init__(self, home: Home, fake_gpus: int, stay: bool, idle: float = IDLE) -> None:
         self.home = home
         self.loop = asyncio.get_running_loop()
         self.stay = stay
+        self.idle = idle
         self.started = time.time()
         self.journal = Journal(home.journal)
         self.clock = Clock(self.journal)
         self.blobs = BlobStore(home.blobs)
         self.machine = survey(fake_gpus)
-        locks = Locks(home.path("gpus") if fake_gpus else None)
+        # Fake GPUs are this home's own, unless it is told to share them.
+        own = fake_gpus and "DROMON_GPU_LOCKS" not in os.environ
+        locks = Locks(home.path("gpus") if own else None)
         user = getpass.getuser()
         self.runner = Runner(
             home, self.machine, self.blobs, locks, user, self.loop,
@@ -97,10 +101,11 @@ class Daemon:
             self.arbiter.happen(job, event, self.clock.now())
             self.due()
 
-    def built(self, job: Job, environment: Mapping[str, Any]) -> None:
+    def built(self, job: Job, environment: Mapping[str, Any], pin: int) -> None:
         if job.id in self.arbiter.jobs and not job.gang.is_terminal:
             self.arbiter.environment_built(job, environment, self.clock.now())
-            self.due()
+        self.arbiter.again(os.close, pin)
+        self.due()
 
     def kept(self, job: Job) -> None:
         self.arbiter.close(job, self.clock.now())
@@ -114,7 +119,6 @@ class Daemon:
 
     def flush(self) -> None:
         self._flush_is_due = False
-        self.last_used = self.loop.time()
         try:
             self.arbiter.flush(self.clock.now())
         except JournalFull as error:
@@ -223,8 +227,9 @@ class Daemon:
 
     async def _sweep(self) -> None:
         """Now and then: members nobody hears of, GPUs other users let go, nothing to do at all."""
+        beat = min(SWEEP, max(self.idle, 0.05))
         while True:
-            await asyncio.sleep(SWEEP)
+            await asyncio.sleep(beat)
             try:
                 self.arbiter.look_for_freed_gpus()
                 recovery.sweep(self.arbiter, self.home, self.clock.now())
@@ -232,7 +237,7 @@ class Daemon:
                 self.commands = {c for c in self.commands if c.is_open}
                 if self.arbiter.jobs or self.commands or self.stay:
                     self.last_used = self.loop.time()
-                elif self.loop.time() - self.last_used > IDLE:
+                elif self.loop.time() - self.last_used >= self.idle:
                     self.done.set()
             except Exception:
                 log.exception("sweeping")
@@ -243,6 +248,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--home", required=True)
     parser.add_argument("--fake-gpus", type=int, default=0)
     parser.add_argument("--stay", action="store_true")
+    parser.add_argument("--idle", type=float, default=IDLE, metavar="SECONDS")
     parser.add_argument("--ready", type=int, default=-1)
     options = parser.parse_args(arguments)
     home = Home(options.home)
@@ -252,7 +258,7 @@ def main(arguments: list[str] | None = None) -> int:
         if lock is None:
             return 0  # another daemon serves this home already
         _log_to(home)
-        asyncio.run(_serve(home, options.fake_gpus, options.stay, options.ready))
+        asyncio.run(_serve(home, options))
     except DromonError as error:
         # The command that started us waits for a socket or for this.
         with open(os.path.join(home.runtime, "daemon.error"), "w") as file:
@@ -261,20 +267,27 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-async def _serve(home: Home, fake_gpus: int, stay: bool, ready: int) -> None:
-    daemon = Daemon(home, fake_gpus, stay)
+async def _serve(home: Home, options: argparse.Namespace) -> None:
+    daemon = Daemon(home, options.fake_gpus, options.stay, options.idle)
     for number in (signal.SIGTERM, signal.SIGINT):
         daemon.loop.add_signal_handler(number, daemon.done.set)
-    await daemon.run(ready)
+    await daemon.run(options.ready)
 
 
 def _only_one(home: Home) -> int | None:
+    """The descriptor that makes this the home's daemon, or None when there is another. One that
+    no longer answers is on its way out, or on its way in; which, a moment will show."""
     fd = os.open(home.path("daemon.pid"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
+    deadline = time.monotonic() + START_LIMIT
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if server.answers(home.socket) or time.monotonic() > deadline:
+                os.close(fd)
+                return None
+            time.sleep(0.01)
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd

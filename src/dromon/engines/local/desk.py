@@ -4,25 +4,20 @@ Submitting and asking have files of their own; here is the counter itself, and w
 and the daemon.
 """
 
-import json
 import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from dromon import __version__
 from dromon.agent.frames import Message
-from dromon.agent.record import Record
-from dromon.engines.local import outputs
-from dromon.engines.local.arbiter import ENVIRONMENT
-from dromon.engines.local.counter import BUG, log
+from dromon.engines.local import collect
+from dromon.engines.local.counter import BUG, disk_error, log
 from dromon.engines.local.journal import Row
 from dromon.engines.local.questions import Questions
 from dromon.engines.local.server import Command, answer_error
 from dromon.engines.local.submissions import Submissions
 from dromon.errors import DromonError, UsageError, VersionMismatch
 from dromon.lifecycle import events as ev
-from dromon.packaging import environment, snapshot
 
 
 class Desk(Submissions, Questions):
@@ -42,6 +37,8 @@ class Desk(Submissions, Questions):
                 wire.send({"ok": True, **found})
         except DromonError as error:
             answer_error(wire, error)
+        except OSError as error:
+            answer_error(wire, disk_error(error))
         except Exception as error:
             log.exception("answering %s", message.get("op"))
             answer_error(wire, DromonError(f"the daemon failed: {error!r}", hint=BUG))
@@ -57,53 +54,50 @@ class Desk(Submissions, Questions):
             self.daemon.happen(job, event)
         return {"id": row.id, "active": job is not None}
 
-    def on_remove(self, wire: Command, message: Message) -> Message:
+    def on_remove(self, wire: Command, message: Message) -> None:
         rows = [self.find(ref) for ref in message["refs"]]
         for row in rows:
             if row.ended is None:
                 raise UsageError(f"{row.id} is still {row.state}", hint=f"dromon stop {row.number}")
         self._forget(rows)
-        return {"removed": [row.id for row in rows]}
+
+        def take_away() -> Message:
+            freed = collect.collect(self.daemon.home, self.daemon.blobs)
+            return {"removed": [row.id for row in rows], "freed": freed}
+
+        self._cleaning(wire, take_away)
 
     def on_gc(self, wire: Command, message: Message) -> None:
-        journal = self.daemon.journal
-        before = self.daemon.clock.now() - float(message.get("older_than") or 0)
-        rows = journal.ended_before(before) if message.get("older_than") is not None else []
-        gone = {row.id for row in rows}
-        keep = [r for r in journal.latest(1 << 30) if r.id not in gone]
-        dry = bool(message.get("dry_run"))
-        if not dry:
-            self._forget(rows)
-            self.daemon.flush()
-        home, blobs = self.daemon.home, self.daemon.blobs
-        in_use = {d for row in keep for d in _digests(row)}
-        kept_outputs = {
-            entry["digest"]
-            for row in keep
-            for entry in outputs.read(Record(home.record(row.id)))["outputs"]
-            if "digest" in entry
-        }
-        locks = {d for row in keep for d in _environments(journal.events(row.id))}
+        journal, age = self.daemon.journal, message.get("older_than")
+        rows = [] if age is None else journal.ended_before(self.daemon.clock.now() - float(age))
+        found = {"removed": [row.id for row in rows], "dry_run": bool(message.get("dry_run"))}
+        if found["dry_run"]:
+            wire.send({"ok": True, **found, "freed": 0})
+            return
+        self._forget(rows)
 
-        def collect() -> dict[str, Any]:
-            reachable = set(in_use) | kept_outputs
-            for digest in in_use:
-                if blobs.has(digest):
-                    reachable |= snapshot.reachable(digest, blobs)
-            freed = 0 if dry else blobs.gc(reachable) + environment.gc(home.cache, locks)
-            return {"removed": sorted(gone), "freed": freed, "dry_run": dry}
+        def take_away() -> Message:
+            home = self.daemon.home
+            freed = collect.collect(home, self.daemon.blobs)
+            return {**found, "freed": freed + collect.Environments(home).collect()}
 
-        self._in_thread(
-            collect, lambda f: self._guard(wire, lambda: wire.send({"ok": True, **f.result()}))
+        self._cleaning(wire, take_away)
+
+    def _cleaning(self, wire: Command, work: Callable[[], Message]) -> None:
+        """In a thread of its own: it waits for those who submit, and they need the others."""
+        future = self.daemon.runner.cleaner.submit(work)
+        future.add_done_callback(
+            lambda f: self.daemon.loop.call_soon_threadsafe(
+                self._guard, wire, lambda: wire.send({"ok": True, **f.result()})
+            )
         )
 
     def _forget(self, rows: list[Row]) -> None:
+        """What is left of them is taken away by `collect`, now or, should we be killed, later."""
         journal = self.daemon.journal
         journal.put("last_number", str(journal.last_number()))
         journal.remove(row.id for row in rows)
         journal.commit()
-        for row in rows:
-            shutil.rmtree(self.daemon.home.record(row.id), ignore_errors=True)
 
     # ---- the daemon -----------------------------------------------------------------------------
 
@@ -125,12 +119,3 @@ class Desk(Submissions, Questions):
     def on_daemon_stay(self, wire: Command, message: Message) -> Message:
         self.daemon.stay = bool(message.get("stay", True))
         return {"stay": self.daemon.stay}
-
-
-def _digests(row: Row) -> set[str]:
-    request: Mapping[str, Any] = json.loads(row.request)
-    return {request[key]["digest"] for key in ("code", "payload") if request.get(key)}
-
-
-def _environments(events: list[tuple[float, dict[str, Any]]]) -> set[str]:
-    return {e["environment"]["digest"] for _, e in events if e["kind"] == ENVIRONMENT}

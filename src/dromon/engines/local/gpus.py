@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import stat
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,11 @@ from typing import Any
 from dromon.agent import gpu
 
 LOCKS = "/tmp/dromon-gpus"
+VARIABLES = {
+    "nvidia": ("CUDA_VISIBLE_DEVICES",),
+    "amd": ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
+}
+TRIES = 3  # to take a lock: whoever asks for its holder has it for a moment too
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +46,47 @@ class Device:
 def discover(fake: int = 0) -> list[Device]:
     if fake:
         return [Device(i, f"FAKE-{i}", "Fake F100", 16 << 30, "fake") for i in range(fake)]
-    found = gpu.devices()
-    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    devices = [
-        Device(d.index, d.uuid, d.name, d.memory, d.vendor)
-        for d in found
-    ]  # fmt: skip
-    if allowed is not None and all(p.strip().isdigit() for p in allowed.split(",") if p.strip()):
-        visible = {int(p) for p in allowed.split(",") if p.strip()}
-        devices = [d for d in devices if d.index in visible]
-    return devices
+    devices = [Device(d.index, d.uuid, d.name, d.memory, d.vendor) for d in gpu.devices()]
+    return allowed(devices, os.environ)
 
 
-def visible(devices: Sequence[Device]) -> dict[str, str]:
-    """The variables that show a member its GPUs and hide the others."""
-    indexes = ",".join(str(d.index) for d in devices)
-    if any(d.vendor == "amd" for d in devices):
-        return {"ROCR_VISIBLE_DEVICES": indexes, "HIP_VISIBLE_DEVICES": indexes}
-    if devices:
-        return {"CUDA_VISIBLE_DEVICES": indexes, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    return {"CUDA_VISIBLE_DEVICES": ""}
+def allowed(devices: Sequence[Device], environ: Mapping[str, str]) -> list[Device]:
+    """Those the daemon's own environment leaves it: a batch system above us may have its say."""
+    kept = list(devices)
+    for vendor, variables in VARIABLES.items():
+        for variable in variables:
+            if (said := environ.get(variable)) is not None:
+                words = _words(said)
+                kept = [d for d in kept if d.vendor != vendor or _is_named(d, words)]
+    return kept
+
+
+def _words(said: str) -> list[str]:
+    """As the drivers read it: what follows a word that names nothing is not looked at."""
+    words = [word.strip() for word in said.split(",")]
+    valid = [word.isdecimal() or word.startswith("GPU-") for word in words]
+    return words[: valid.index(False)] if False in valid else words
+
+
+def _is_named(device: Device, words: Sequence[str]) -> bool:
+    return any(
+        word == str(device.index) or (not word.isdecimal() and device.uuid.startswith(word))
+        for word in words
+    )
+
+
+def visible(devices: Sequence[Device], machine: Sequence[Device]) -> dict[str, str]:
+    """The variables that show a member its GPUs and hide the others this machine has."""
+    variables = {}
+    if any(d.vendor != "amd" for d in machine):
+        mine = ",".join(str(d.index) for d in devices if d.vendor != "amd")
+        # In the order in which they were counted.
+        variables = {"CUDA_VISIBLE_DEVICES": mine, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    if any(d.vendor == "amd" for d in machine):
+        mine = ",".join(str(d.index) for d in devices if d.vendor == "amd")
+        # One of AMD's two only: each renumbers what the other has left. Empty would mean all.
+        variables["HIP_VISIBLE_DEVICES"] = mine or "-1"
+    return variables
 
 
 class Locks:
@@ -70,19 +97,28 @@ class Locks:
 
     def take(self, uuid: str, holder: Mapping[str, Any]) -> int | None:
         """A descriptor that holds the GPU, or None when somebody else does."""
-        fd = self._open(uuid)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        for attempt in range(TRIES):
+            try:
+                fd = self._open(uuid)
+            except OSError:
+                return None  # nothing we may lock: its owner means to have it alone
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_still(self._path(uuid), fd):
+                    os.ftruncate(fd, 0)
+                    os.pwrite(fd, json.dumps(holder).encode(), 0)
+                    return fd
+            except BlockingIOError:
+                time.sleep(0.001 * attempt)
             os.close(fd)
-            return None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(holder).encode(), 0)
-        return fd
+        return None
 
     def holder(self, uuid: str) -> dict[str, Any] | None:
         """Who holds it now, as far as the holder said."""
-        fd = self._open(uuid)
+        try:
+            fd = self._open(uuid)
+        except OSError:
+            return {"user": _owner(self._path(uuid))}
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -92,10 +128,20 @@ class Locks:
             try:
                 said = json.loads(os.pread(fd, 4096, 0))
             except ValueError:
-                said = {}
-            return said if isinstance(said, dict) else {}
+                said = None
+            return said if isinstance(said, dict) else {"user": _owner(self._path(uuid))}
         finally:
             os.close(fd)
+
+    def touch(self, uuid: str) -> None:
+        """In use: those who clean up old temporary files must not take the lock away."""
+        try:
+            os.utime(self._path(uuid))
+        except OSError:
+            pass
+
+    def _path(self, uuid: str) -> str:
+        return os.path.join(self.root, f"{uuid}.lock")
 
     def _open(self, uuid: str) -> int:
         if not os.path.isdir(self.root):
@@ -104,14 +150,34 @@ class Locks:
                 os.chmod(self.root, 0o1777)
             except PermissionError:
                 pass  # made by another user between the two lines
-        path = os.path.join(self.root, f"{uuid}.lock")
+        path = self._path(uuid)
         try:
             # Without O_CREAT first: Linux refuses that on another user's file in a sticky folder.
             fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-            os.fchmod(fd, 0o666)
+            try:
+                os.fchmod(fd, 0o666)
+            except PermissionError:
+                pass  # another user was faster, and does it
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise OSError(f"{path} is not a regular file")
         return fd
+
+
+def _is_still(path: str, fd: int) -> bool:
+    """Not so when somebody has deleted the file: a lock on it would bind nobody."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+def _owner(path: str) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.lstat(path).st_uid).pw_name
+    except (OSError, KeyError):
+        return "unknown"

@@ -26,9 +26,11 @@ def lines(
     tail: int | None = None,
     every_run: bool = True,
 ) -> Iterator[LogLine]:
-    logs = RecordLogs(client.home.record(id), since=since, tail=tail)
     wait = SOONEST
-    with Watch(client, id) as watch:
+    with (
+        RecordLogs(client.home.record(id), since=since, tail=tail) as logs,
+        Watch(client, id) as watch,
+    ):
         while True:
             status = watch.status
             logs.add(_sources(status, ranks, members, every_run))

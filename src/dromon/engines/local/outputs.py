@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dromon.agent.record import Record
+from dromon.errors import PackagingError
 from dromon.storage.blobs import BlobStore
 
 
@@ -16,16 +17,29 @@ def keep(record: Record, attempt: int, asked: Sequence[str], blobs: BlobStore) -
     for path in asked:
         files = list(_files(work, path))
         if not files:
-            kept.append({"path": path, "missing": True})
-        for name in files:
-            full = os.path.join(work, name)
-            size = os.path.getsize(full)
-            kept.append({"path": name, "size": size, "digest": blobs.put_file(full)})
+            why = "there is no such file or directory"
+            kept.append({"path": path, "missing": True, "kept": False, "why": why})
+        kept += [_keep(work, name, blobs) for name in files]
     _write(record, {"outputs": kept})
 
 
-def note_failure(record: Record, text: str) -> None:
-    _write(record, {"outputs": [], "error": text})
+def _keep(work: str, name: str, blobs: BlobStore) -> dict[str, Any]:
+    """One that cannot be kept does not cost the others."""
+    full = os.path.join(work, name)
+    try:
+        size = os.path.getsize(full)
+        return {"path": name, "size": size, "digest": blobs.put_file(full)}
+    except OSError as error:
+        return {"path": name, "kept": False, "why": error.strerror or str(error)}
+    except PackagingError as error:
+        return {"path": name, "kept": False, "why": error.message}
+
+
+def note_failure(record: Record, asked: Sequence[str], why: str) -> None:
+    try:
+        _write(record, {"outputs": [{"path": p, "kept": False, "why": why} for p in asked]})
+    except OSError:
+        pass  # a full disk; the daemon's log has it
 
 
 def read(record: Record) -> dict[str, Any]:
@@ -33,7 +47,7 @@ def read(record: Record) -> dict[str, Any]:
         with open(record.path("outputs.json")) as file:
             found: dict[str, Any] = json.load(file)
             return found
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # not there, or cut short by a loss of power
         return {"outputs": []}
 
 
@@ -41,6 +55,7 @@ def _files(work: str, path: str) -> Iterator[str]:
     full = os.path.join(work, path)
     if os.path.isfile(full):
         yield path
+        return
     for folder, _, names in sorted(os.walk(full)):
         for name in sorted(names):
             found = os.path.join(folder, name)

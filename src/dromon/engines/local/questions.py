@@ -131,7 +131,6 @@ class Questions(Counter):
     def on_nodes(self, wire: Command, message: Message) -> Message:
         machine, arbiter = self.daemon.machine, self.daemon.arbiter
         left = arbiter.cluster.nodes[machine.name].free
-        free = {"cpus": left.cpus / 1000, "memory": left.memory, "gpus": len(left.gpus)}
         held = {
             gpu: job.id
             for job in arbiter.jobs.values()
@@ -147,6 +146,11 @@ class Questions(Counter):
             }
             for d in machine.gpus
         ]  # fmt: skip
+        free = {
+            "cpus": left.cpus / 1000,
+            "memory": left.memory,
+            "gpus": sum(1 for g in gpus if g["job"] is None and g["holder"] is None),
+        }
         node = {
             "name": machine.name,
             "total": {"cpus": machine.cpus, "memory": machine.memory, "gpus": len(machine.gpus)},

@@ -23,6 +23,7 @@ log = logging.getLogger("dromon.recovery")
 
 
 def recover(arbiter: Arbiter, home: Home, now: float, same_boot: bool) -> None:
+    _forget_secrets(arbiter, home)
     for row in arbiter.journal.active():
         job = rebuild(arbiter, row)
         arbiter.jobs[job.id] = job
@@ -39,6 +40,13 @@ def recover(arbiter: Arbiter, home: Home, now: float, same_boot: bool) -> None:
             if not same_boot:
                 lose_everything(arbiter, job, now)
     sweep(arbiter, home, now)
+
+
+def _forget_secrets(arbiter: Arbiter, home: Home) -> None:
+    """Those of jobs that have ended, or that were never accepted."""
+    active = {row.id + ".json" for row in arbiter.journal.active()}
+    for name in set(os.listdir(home.path("secrets"))) - active:
+        os.unlink(home.path("secrets", name))
 
 
 def rebuild(arbiter: Arbiter, row: Row) -> Job:

@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,11 +15,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import dromon
 from dromon import frameworks
 from dromon.agent.launcher import send_launch
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
 from dromon.engines.local import gpus, outputs
+from dromon.engines.local.collect import Environments
 from dromon.engines.local.home import Home
 from dromon.engines.local.jobs import Job
 from dromon.engines.local.machine import Machine
@@ -33,7 +34,8 @@ log = logging.getLogger("dromon.runner")
 
 
 class Runner:
-    """Starts members. `happen(job, event)` and `built(job, environment)` lead back to the loop."""
+    """Starts members. `happen(job, event)`, `built(job, environment, pin)` and `kept(job)` lead
+    back to the loop; the pin is to be closed once the journal names the environment."""
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class Runner:
         user: str,
         loop: asyncio.AbstractEventLoop,
         happen: Callable[[Job, ev.Event], None],
-        built: Callable[[Job, Mapping[str, Any]], None],
+        built: Callable[[Job, Mapping[str, Any], int], None],
         kept: Callable[[Job], None],
     ) -> None:
         self.home = home
@@ -58,22 +60,32 @@ class Runner:
         self.kept = kept
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="runner")
         self.builders = ThreadPoolExecutor(2, thread_name_prefix="builder")
+        self.cleaner = ThreadPoolExecutor(1, thread_name_prefix="cleaner")
         self._launcher: socket.socket | None = None
         self._launcher_process: subprocess.Popen[bytes] | None = None
         self._light = lightapp.build(home.path("light")).path
         self._devices = {d.uuid: d for d in machine.gpus}
-        self._cgroups: dict[str, list[str]] = {}
+        self._laying_out: set[str] = set()  # working directories being copied
 
     # ---- before the queue -----------------------------------------------------------------------
 
     def prepare(self, job: Job) -> None:
         """Resolve and build the environment; then Prepared, or PrepareFailed in uv's words."""
         asked = job.request["environment"]
+        cache = Environments(self.home)
 
         def progress(text: str) -> None:
             job.progress = text
 
-        def build() -> dict[str, Any]:
+        def build() -> tuple[dict[str, Any], int]:
+            pin = cache.pin()
+            try:
+                return found(), pin
+            except BaseException:
+                os.close(pin)
+                raise
+
+        def found() -> dict[str, Any]:
             if "lock" in asked:  # a rerun: what was resolved then is what runs now
                 lock = environment.Lock(**asked["lock"])
             else:
@@ -84,10 +96,10 @@ class Runner:
             python = environment.build(lock, self.home.cache, progress)
             return {**asked, "python": python, "digest": lock.digest, "lock": lock.to_json()}
 
-        def done(future: "asyncio.Future[dict[str, Any]]") -> None:
+        def done(future: "asyncio.Future[tuple[dict[str, Any], int]]") -> None:
             error = future.exception()
             if error is None:
-                self.built(job, future.result())
+                self.built(job, *future.result())
             elif isinstance(error, DromonError):
                 self.happen(job, ev.PrepareFailed("environment", error.message))
             else:
@@ -99,43 +111,40 @@ class Runner:
     # ---- members start --------------------------------------------------------------------------
 
     def launch(self, job: Job, launches: list[ev.Launch]) -> None:
+        """Lay out what the members need, then have their agents started."""
         record = Record(self.home.record(job.id))
-        attempt = launches[0].attempt
-        work = record.work(attempt)
+        work = record.work(launches[0].attempt)
         if os.path.isdir(work):
             self._launch_all(job, record, launches)
             return
-
-        def prepare() -> None:
-            self._lay_out(job, record)
-            code = job.request["code"]
-            partial = f"{work}.partial"
-            shutil.rmtree(partial, ignore_errors=True)
-            if code is None:
-                os.makedirs(partial, exist_ok=True)
-            else:
-                snapshot.materialise(code["digest"], self.blobs, partial)
-            os.rename(partial, work)
-
+        if work in self._laying_out:
+            return  # a sweep came by; whoever copies launches them all
         code = job.request["code"]
-        if code is None or code["size"] == 0:
+        if code is None or code["digest"] == snapshot.EMPTY:
             # Nothing to copy: a hop through a thread would cost more than it spares.
             try:
-                prepare()
-            except (OSError, DromonError) as error:
+                self._lay_out(job, record)
+                os.mkdir(work)
+            except OSError as error:
                 self._could_not_launch(job, launches, error)
             else:
                 self._launch_all(job, record, launches)
             return
 
+        def copy() -> None:
+            self._lay_out(job, record)
+            snapshot.materialise(code["digest"], self.blobs, work)
+
         def done(future: "asyncio.Future[None]") -> None:
+            self._laying_out.discard(work)
             error = future.exception()
             if error is None:
                 self._launch_all(job, record, launches)
             else:
                 self._could_not_launch(job, launches, error)
 
-        self.loop.run_in_executor(self.threads, prepare).add_done_callback(done)
+        self._laying_out.add(work)
+        self.loop.run_in_executor(self.threads, copy).add_done_callback(done)
 
     def _could_not_launch(self, job: Job, launches: list[ev.Launch], error: BaseException) -> None:
         text = error.message if isinstance(error, DromonError) else str(error)
@@ -145,19 +154,21 @@ class Runner:
             self.happen(job, ev.MemberExited(each.member, each.run, exit))
 
     def _lay_out(self, job: Job, record: Record) -> None:
-        """The record's directories and files, before the first member."""
-        os.makedirs(record.path("work"), mode=0o700, exist_ok=True)
+        """The record's directories and files, before the first member. `coordinator.json` is the
+        last: where it is, all is."""
         if os.path.exists(record.coordinator):
             return
+        os.makedirs(record.root, mode=0o700, exist_ok=True)
         os.makedirs(record.checkpoints, exist_ok=True)
         for name, path in job.request["volumes"].items():
             if path == record.path("volumes", name):
                 os.makedirs(path, exist_ok=True)
-        _write(record.request, json.dumps(job.request, indent=1, sort_keys=True))
-        _write(record.config, json.dumps(job.request["config"]))
+        if job.request["config"]:
+            _write(record.config, json.dumps(job.request["config"]))
         _write(record.key, secrets.token_hex(32))
         address = {"address": f"unix:{self.home.agents_socket}", "epoch": 1}
-        _write(record.coordinator, json.dumps(address))
+        _write(record.coordinator + ".partial", json.dumps(address))
+        os.rename(record.coordinator + ".partial", record.coordinator)
 
     def _launch_all(self, job: Job, record: Record, launches: list[ev.Launch]) -> None:
         for each in launches:
@@ -169,6 +180,9 @@ class Runner:
                 continue  # the last run still lets go of its GPU; the sweep launches it again
             os.makedirs(record.run(each.member, each.run), exist_ok=True)
             self._send(plan, fds)
+        if not os.path.exists(record.request):
+            # For whoever reads the record without us; nobody waits for it.
+            self.threads.submit(_write, record.request, json.dumps(job.request))
 
     def _gpu_fds(self, job: Job, member: str) -> list[int] | None:
         """The descriptors that hold this member's GPUs; a restarted daemon takes them anew."""
@@ -242,7 +256,7 @@ class Runner:
         for name, path in job.request["volumes"].items():
             env["DROMON_VOLUME_" + name.upper().replace("-", "_")] = path
         if self.machine.gpus:
-            env.update(gpus.visible(devices))
+            env.update(gpus.visible(devices, self.machine.gpus))
         return {**env, **asked["env"]}
 
     def _cgroup(self, job: Job, launch: ev.Launch, memory: int | None) -> tuple[str, ...]:
@@ -250,20 +264,18 @@ class Runner:
             return ()
         name = f"dromon-{job.id}-{launch.member}-{launch.run}"
         try:
-            path = self.machine.cgroups.make(name, memory)
+            return (self.machine.cgroups.make(name, memory),)
         except OSError as error:
             log.warning("no cgroup for %s: %s", name, error)
             return ()
-        self._cgroups.setdefault(job.id, []).append(path)
-        return (path,)
 
     # ---- the launcher ---------------------------------------------------------------------------
 
     def start_launcher(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        keep = {
-            k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "USER", "TMPDIR")
-        }
+        keep = {k: os.environ[k] for k in ("PATH", "HOME", "LANG", "USER") if k in os.environ}
+        # The same Dromon as ours, however we were found.
+        keep["PYTHONPATH"] = os.path.dirname(os.path.dirname(dromon.__file__))
         with theirs:
             self._launcher_process = subprocess.Popen(
                 [sys.executable, "-m", "dromon.agent.launcher", str(theirs.fileno())],
@@ -293,6 +305,7 @@ class Runner:
             self._launcher_process.wait()
         self.threads.shutdown(wait=False, cancel_futures=True)
         self.builders.shutdown(wait=False, cancel_futures=True)
+        self.cleaner.shutdown(wait=False, cancel_futures=True)
 
     # ---- after the end --------------------------------------------------------------------------
 
@@ -300,13 +313,14 @@ class Runner:
         record = Record(self.home.record(job.id))
 
         def keep() -> None:
-            outputs.keep(record, job.gang.attempt, job.request["outputs"], self.blobs)
+            with self.blobs.pinned():
+                outputs.keep(record, job.gang.attempt, job.request["outputs"], self.blobs)
 
         def done(future: "asyncio.Future[None]") -> None:
             error = future.exception()
             if error is not None:
                 log.error("keeping the outputs of %s", job.id, exc_info=error)
-                outputs.note_failure(record, str(error))
+                outputs.note_failure(record, job.request["outputs"], str(error))
             self.kept(job)
 
         self.loop.run_in_executor(self.threads, keep).add_done_callback(done)
@@ -318,9 +332,9 @@ class Runner:
                 os.unlink(path)
             except FileNotFoundError:
                 pass
-        for path in self._cgroups.pop(job.id, ()):
-            assert self.machine.cgroups is not None
-            self.machine.cgroups.remove(path)
+        cgroups = self.machine.cgroups
+        if cgroups is not None and any(r["memory"] for r in job.request["roles"].values()):
+            self.threads.submit(cgroups.remove_all, f"dromon-{job.id}-")
 
 
 def _write(path: str, text: str) -> None:

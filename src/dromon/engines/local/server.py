@@ -149,5 +149,11 @@ async def listen(path: str, make: Callable[[], Wire]) -> asyncio.AbstractServer:
     return await loop.create_unix_server(make, sock=sock, backlog=1024)
 
 
+def answers(path: str) -> bool:
+    """Whether somebody serves on this socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        return sock.connect_ex(path) == 0
+
+
 def answer_error(wire: Command, error: Any) -> None:
     wire.send({"ok": False, **error.to_json()})

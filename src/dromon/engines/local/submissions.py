@@ -16,7 +16,7 @@ from dromon.engines.intake import Request, Seen, Taken
 from dromon.engines.local.arbiter import ENVIRONMENT, role_asks
 from dromon.engines.local.compile import compile_launch, lacking
 from dromon.engines.local.counter import Counter
-from dromon.engines.local.journal import Row
+from dromon.engines.local.journal import JournalFull, Row
 from dromon.engines.local.server import Command
 from dromon.errors import DromonError, EngineError
 
@@ -91,6 +91,7 @@ class Submissions(Counter):
         common = message["common"]
         accepted: list[list[Any]] = []
         seen = Seen()
+        pins = ExitStack()
 
         def take(start: int) -> list[Submission]:
             made = []
@@ -101,33 +102,42 @@ class Submissions(Counter):
             return made
 
         def next_batch(start: int) -> None:
-            if start >= len(requests):
-                wire.send({"ok": True, "accepted": accepted})
-                return
-            for row, _ in self._put(take(start)):
-                accepted.append([row.id, row.number, row.name])
+            with ExitStack() as unless_more:
+                unless_more.push(pins)
+                if start >= len(requests):
+                    wire.send({"ok": True, "accepted": accepted})
+                    return
+                for row, _ in self._put(take(start)):
+                    accepted.append([row.id, row.number, row.name])
+                unless_more.pop_all()
             self._after_sync(lambda: self._guard(wire, lambda: next_batch(start + BATCH)))
 
-        next_batch(0)
+        def pin() -> int:
+            pins.enter_context(self.daemon.blobs.pinned())
+            return 0
+
+        # In a thread, because whoever cleans up may have to be waited for.
+        self._in_thread(pin, lambda first: self._guard(wire, lambda: next_batch(first.result())))
 
     def _accept(self, wire: Command, taken: Taken, submission: Submission) -> None:
         row, created = self._put([submission])[0]
         self._after_sync(lambda: wire.send({"ok": True, **_accepted(row, created, taken.notes)}))
 
     def _put(self, submissions: list[Submission]) -> list[tuple[Row, bool]]:
-        home = self.daemon.home
-        for submission in submissions:
-            if submission.supplied:
-                try:
-                    _write_private(home.secrets(submission.id), dict(submission.supplied))
-                except OSError as error:
-                    raise EngineError(f"cannot keep the job's secrets: {error.strerror}") from None
+        home, journal = self.daemon.home, self.daemon.journal
+        # A job that is known already has had its secrets, and may have ended since.
+        new = {s.id: s.supplied for s in submissions if s.supplied and journal.job(s.id) is None}
         try:
+            for id, supplied in new.items():
+                _write_private(home.secrets(id), dict(supplied))
             put = self.daemon.arbiter.submit(submissions, self.daemon.clock.now())
-        except DromonError:
-            for submission in submissions:
-                if submission.supplied and self.daemon.journal.job(submission.id) is None:
-                    os.unlink(home.secrets(submission.id))
+        except (OSError, DromonError) as error:
+            for id in new:
+                _remove(home.secrets(id))
+            if isinstance(error, OSError):
+                raise EngineError(
+                    f"cannot keep the job's secrets: {error.strerror}", hint=JournalFull.hint
+                ) from None
             raise
         self.daemon.flush()
         return put
@@ -138,6 +148,13 @@ def _accepted(row: Row, created: bool, notes: tuple[str, ...]) -> Message:
         "id": row.id, "number": row.number, "name": row.name, "state": row.state,
         "created": created, "notes": list(notes),
     }  # fmt: skip
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 def _write_private(path: str, data: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ COMPLETED, TERMINATED = "Completed", "Terminated"
 ENDED = frozenset({COMPLETED, FAILED, TERMINATED})
 
 Object = dict[str, Any]
+FOREVER = float("inf")
 
 
 def action(policies: list[Mapping[str, Any]], pod: Pod) -> str | None:
@@ -29,6 +30,11 @@ def action(policies: list[Mapping[str, Any]], pod: Pod) -> str | None:
         if policy.get("exitCode") == pod.code or policy.get("event") == event:
             return str(policy["action"])
     return None
+
+
+def pending_until(job: Object) -> float:
+    limits = [p["timeout"] for p in job["spec"]["policies"] if p.get("event") == "PodPending"]
+    return float(job["since"] + min(limits, default=FOREVER))
 
 
 def members(spec: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any], bool]]:
@@ -65,7 +71,12 @@ class Controller:
                     self._sync(job)
                 self._schedule()
                 if before == [self.cluster.get(job) for job in self.cluster.jobs()]:
-                    self.cluster.changed.wait()
+                    self.cluster.changed.wait(self._patience())
+
+    def _patience(self) -> float | None:
+        """Seconds until somebody has been pending for too long."""
+        times = [pending_until(job) for job in queue(self.cluster) if job["phase"] == PENDING]
+        return max(0.0, min(times) - time.time()) if min(times, default=FOREVER) < FOREVER else None
 
     # ---- one job ------------------------------------------------------------------------------
 
@@ -86,7 +97,8 @@ class Controller:
         pods = self.cluster.pods(job["name"], job["version"])
         alive = [p for p in pods if p.phase == RUNNING]
         if job["phase"] == PENDING:
-            return {**job, "phase": TERMINATED} if job["terminate"] else job
+            is_over = job["terminate"] or time.time() >= pending_until(job)
+            return {**job, "phase": TERMINATED} if is_over else job
         if job["phase"] == RUNNING:
             return self._judge(job, pods)
         # Restarting or Terminating: nothing happens until every pod is gone, with its grace.
@@ -98,9 +110,8 @@ class Controller:
             return {**job, "phase": TERMINATED}
         if job["retried"] >= job["spec"]["maxRetry"]:
             return {**job, "phase": FAILED}
-        return {
-            **job, "phase": PENDING, "version": job["version"] + 1, "retried": job["retried"] + 1
-        }  # fmt: skip
+        again = {"version": job["version"] + 1, "retried": job["retried"] + 1}
+        return {**job, **again, "phase": PENDING, "since": time.time()}
 
     def _judge(self, job: Object, pods: list[Pod]) -> Object:
         spec = job["spec"]

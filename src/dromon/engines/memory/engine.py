@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from dromon.agent.record import Record
+from dromon.agent.record import Record, runs_among
 from dromon.engines.base import (
     Capabilities,
     Filter,
@@ -72,7 +72,8 @@ class MemoryEngine:
                 {
                     "name": id,
                     "number": len(self.cluster.jobs()) + 1,
-                    "submitted": time.time(),
+                    "submitted": (now := time.time()),
+                    "since": now,
                     "spec": {**request, "command": self._command(id)},
                     "phase": PENDING,
                     "version": 1,
@@ -103,7 +104,7 @@ class MemoryEngine:
             )
             for name, m in gang.members.items()
         )
-        state, verdict = _outcome(job["phase"], gang)
+        state, verdict = _outcome(job, gang)
         return JobStatus(
             id=ref,
             number=job["number"],
@@ -213,7 +214,7 @@ class MemoryEngine:
     def _lay_out(self, submission: Submission) -> list[str]:
         """The record before the first pod; gives the paths that are to go when the job ends."""
         record = self._record(submission.id)
-        for folder in (record.root, record.checkpoints, record.path("work")):
+        for folder in (record.root, record.checkpoints):
             os.makedirs(folder, mode=0o700, exist_ok=True)
         write_whole(record.request, submission.request)
         write_whole(record.config, submission.request["config"])
@@ -236,14 +237,17 @@ class MemoryEngine:
         return found if where.limit is None else found[-where.limit :]
 
 
-def _outcome(phase: str, gang: Gang) -> tuple[str, Verdict]:
+def _outcome(job: dict[str, Any], gang: Gang) -> tuple[str, Verdict]:
     """The job's state and, should it be over, its verdict, from what the two layers say."""
+    phase = job["phase"]
     if gang.is_terminal:
         assert gang.verdict is not None
         # Until the controller has seen the pods end, their room is not free.
         return (gang.state if phase in ENDED else states.STOPPING), gang.verdict
-    if phase == controller.TERMINATED:
+    if phase == controller.TERMINATED and job["terminate"]:
         return states.STOPPED, Verdict("stopped", "stopped while it had no pods")
+    if phase == controller.TERMINATED:
+        return states.FAILED, Verdict("timeout", "was queued for too long")
     if phase in ENDED:
         return states.FAILED, Verdict("internal", f"the controller gave up: {phase}")
     if phase == PENDING:
@@ -255,12 +259,4 @@ def _outcome(phase: str, gang: Gang) -> tuple[str, Verdict]:
 
 
 def _runs(record: Record) -> list[tuple[str, int]]:
-    try:
-        members = sorted(os.listdir(record.path("members")))
-    except FileNotFoundError:
-        return []
-    return [
-        (member, run)
-        for member in members
-        for run in sorted(int(name) for name in os.listdir(record.path("members", member)))
-    ]
+    return runs_among(os.listdir(record.root) if os.path.isdir(record.root) else ())

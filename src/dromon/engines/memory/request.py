@@ -6,6 +6,7 @@ from dromon import frameworks
 from dromon.engines.base import Launch, Submission
 from dromon.engines.memory.shell import RESERVED
 from dromon.errors import Refused
+from dromon.lifecycle import policy
 from dromon.lifecycle.plan import GangPlan, RolePlan
 from dromon.spec import Job
 
@@ -41,6 +42,12 @@ def compile_launch(launch: Launch) -> Submission:
         }
         for name in order
     ]
+    plan = gang_plan(launch.id, job, order)
+    pendings = [
+        {"event": "PodPending", "timeout": seconds, "action": "TerminateJob"}
+        for seconds, action, _ in policy.pendings(plan)
+        if action == "abort_job"
+    ]
     request: dict[str, Any] = {
         "name": launch.id.rpartition("-")[0],
         "queue": job.queue,
@@ -49,12 +56,13 @@ def compile_launch(launch: Launch) -> Submission:
         "maxRetry": 1000,  # what may be retried how often is not for the controller to say
         "policies": [
             *({"exitCode": code, "action": "TerminateJob"} for code in RESERVED),
+            *pendings,
             {"event": "PodEvicted", "action": "RestartJob"},
             {"event": "PodFailed", "action": "RestartJob"},
         ],
         "tasks": tasks,
         "roles": roles,
-        "gang": gang_plan(launch.id, job, order).to_json(),
+        "gang": plan.to_json(),
         "framework": job.framework,
         "code": None if launch.code is None else launch.code.digest,
         "environment": dict(launch.environment),

@@ -1,11 +1,14 @@
 """GPUs: names, variables, and the locks users share."""
 
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
 
-from dromon.engines.local.gpus import Device, Locks, discover, visible
+import pytest
+
+from dromon.engines.local.gpus import Device, Locks, allowed, discover, visible
 
 
 def device(index: int, name: str = "NVIDIA A100-SXM4-80GB", vendor: str = "nvidia") -> Device:
@@ -23,13 +26,43 @@ def test_kinds_are_the_short_names_people_use():
     assert {name: device(0, name).kind for name in names} == names
 
 
-def test_each_vendor_has_its_own_variable():
-    assert visible([device(1), device(3)])["CUDA_VISIBLE_DEVICES"] == "1,3"
-    assert visible([device(0, "MI300X", "amd")])["HIP_VISIBLE_DEVICES"] == "0"
+def test_each_maker_has_its_own_variable():
+    nvidia = [device(i) for i in range(4)]
+    assert visible([nvidia[1], nvidia[3]], nvidia) == {
+        "CUDA_VISIBLE_DEVICES": "1,3",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+    amd = [device(i, "MI300X", "amd") for i in range(4)]
+    assert visible([amd[2]], amd) == {"HIP_VISIBLE_DEVICES": "2"}
 
 
-def test_a_member_without_gpus_sees_none():
-    assert visible([]) == {"CUDA_VISIBLE_DEVICES": ""}
+def test_a_member_without_gpus_sees_none_of_those_there_are():
+    assert visible([], [device(0)])["CUDA_VISIBLE_DEVICES"] == ""
+    assert visible([], [device(0, "MI300X", "amd")]) == {"HIP_VISIBLE_DEVICES": "-1"}
+    assert visible([], []) == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("-1", []),
+        ("2,0", [0, 2]),
+        ("GPU-1", [1]),
+        ("1,-1,2", [1]),
+        ("NoDevFiles", []),
+    ],
+)
+def test_what_is_hidden_from_the_daemon_is_not_handed_out(said, left):
+    environ = {} if said is None else {"CUDA_VISIBLE_DEVICES": said}
+    assert [d.index for d in allowed([device(i) for i in range(3)], environ)] == left
+
+
+def test_one_makers_variable_hides_nothing_of_anothers():
+    amd = device(0, "MI300X", "amd")
+    assert allowed([amd], {"CUDA_VISIBLE_DEVICES": ""}) == [amd]
+    assert allowed([amd], {"ROCR_VISIBLE_DEVICES": "1"}) == []
 
 
 def test_fake_gpus_are_as_many_as_asked():
@@ -63,3 +96,53 @@ def test_a_lock_is_held_as_long_as_any_process_has_its_descriptor(tmp_path: Path
     again = locks.take("GPU-1", {})
     assert again is not None
     os.close(again)
+
+
+def test_a_lock_is_always_one_on_the_file_that_has_the_name_now(tmp_path: Path):
+    """Old files in a temporary directory may be cleaned away; the name must stay the truth."""
+    locks = Locks(str(tmp_path))
+    first = locks.take("GPU-1", {"user": "ann"})
+    os.unlink(tmp_path / "GPU-1.lock")
+    second = locks.take("GPU-1", {"user": "bob"})
+    assert second is not None
+    assert locks.holder("GPU-1") == {"user": "bob"}
+    os.close(first)
+    assert locks.holder("GPU-1") == {"user": "bob"}
+    os.close(second)
+
+
+def test_whoever_asks_for_the_holder_does_not_make_a_gpu_look_taken(tmp_path: Path):
+    """A reader has the lock for a moment; that is no reason to pass a free GPU over."""
+    locks = Locks(str(tmp_path))
+    script = (
+        "import sys; from dromon.engines.local.gpus import Locks\n"
+        "locks = Locks(sys.argv[1]); print(flush=True)\n"
+        "while True: locks.holder('GPU-1')\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE
+    ) as reader:
+        reader.stdout.readline()
+        taken = 0
+        for _ in range(50):
+            fd = locks.take("GPU-1", {})
+            if fd is not None:
+                taken += 1
+                os.close(fd)
+        reader.kill()
+    assert taken >= 45
+
+
+def test_what_may_not_be_locked_is_held_by_its_owner(tmp_path: Path):
+    locks = Locks(str(tmp_path))
+    os.symlink("/etc/passwd", tmp_path / "GPU-1.lock")
+    assert locks.take("GPU-1", {}) is None
+    assert locks.holder("GPU-1") == {"user": pwd.getpwuid(os.getuid()).pw_name}
+    assert Path("/etc/passwd").read_text()
+
+
+def test_the_shared_directory_is_open_to_everybody_and_sticky(tmp_path: Path):
+    locks = Locks(str(tmp_path / "shared"))
+    os.close(locks.take("GPU-1", {}))
+    assert os.stat(locks.root).st_mode & 0o7777 == 0o1777
+    assert os.stat(tmp_path / "shared" / "GPU-1.lock").st_mode & 0o777 == 0o666

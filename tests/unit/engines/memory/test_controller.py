@@ -43,7 +43,14 @@ def put(cluster: Cluster, name: str, script: str, **changes: Any) -> None:
         "command": ["-S", "-c", script],
     }
     job = {"name": name, "number": len(cluster.jobs()), "spec": spec, "phase": "Pending"}
-    rest = {"version": 1, "retried": 0, "terminate": False, "private": [], "ended": None}
+    rest = {
+        "version": 1,
+        "retried": 0,
+        "terminate": False,
+        "private": [],
+        "ended": None,
+        "since": time.time(),
+    }
     cluster.put(name, {**job, **rest, **changes})
 
 

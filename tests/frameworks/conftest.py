@@ -1,0 +1,43 @@
+"""An example, run as a user would, and what it said."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@dataclass(frozen=True)
+class Said:
+    """The output of a job that succeeded, as it came, without the members' names."""
+
+    lines: list[str]
+
+    def matching(self, pattern: str) -> list[str]:
+        """The lines of this shape, sorted: members speak in any order."""
+        return sorted(line for line in self.lines if re.fullmatch(pattern, line))
+
+    @property
+    def losses(self) -> list[float]:
+        """Reported as JSON lines, by whichever member reports."""
+        found = []
+        for line in self.lines:
+            if line.startswith("{"):
+                found.append(float(json.loads(line)["loss"]))
+        return found
+
+
+@pytest.fixture
+def example(dromon) -> Callable[..., Said]:
+    """Runs examples/NAME/job.yaml to its end: example("hello", "replicas=3")."""
+
+    def run(name: str, *overrides: str) -> Said:
+        ended = dromon("run", EXAMPLES / name / "job.yaml", *overrides, timeout=900)
+        assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+        return Said([re.sub(r"^[a-z]+-\d+ *\| ", "", line) for line in ended.stdout.splitlines()])
+
+    return run

@@ -1,0 +1,160 @@
+"""A new life of the daemon: what it finds, what it owes, what it must not do twice."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dromon.agent import claim
+from dromon.agent.record import Record
+from dromon.engines.local import recovery
+from dromon.engines.local.home import Home
+from dromon.lifecycle import events as ev
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(str(tmp_path / "state"))
+    made.make()
+    return made
+
+
+def again(bench, home: Home, same_boot: bool = True) -> None:
+    """The daemon dies now and comes back."""
+    for job in bench.arbiter.jobs.values():
+        for fd in job.gpu_fds.values():
+            os.close(fd)
+    bench.journal.close()
+    bench.live()
+    recovery.recover(bench.arbiter, home, bench.now, same_boot)
+    bench.flush()
+
+
+def folder(home: Home, member: str = "worker-0", run: int = 1, id: str = "train-aaaaaa") -> str:
+    made = Record(home.record(id)).run(member, run)
+    os.makedirs(made, exist_ok=True)
+    return made
+
+
+def snapshot(bench) -> dict:
+    return {id: job.status() for id, job in bench.arbiter.jobs.items()}
+
+
+def test_jobs_come_back_as_they_were(bench, home):
+    running = bench.submit("run-aaaaaa", replicas=2, resources={"gpus": 1})
+    bench.start(running)
+    bench.submit("wait-aaaaaa", resources={"cpus": 4})
+    build = {"environment": {"kind": "uv", "request": {}}}
+    bench.submit("build-aaaaaa", launch_keys=build)
+    for member in running.gang.members:
+        assert claim.take(folder(home, member, 1, running.id))
+    before, free = snapshot(bench), bench.arbiter.cluster.nodes["box"].free
+    again(bench, home)
+    assert snapshot(bench) == before
+    assert bench.arbiter.cluster.nodes["box"].free == free
+    assert bench.hands.done == [("prepare", "build-aaaaaa")]
+
+
+def test_a_run_that_is_claimed_is_not_launched_again(bench, home):
+    bench.submit()
+    assert claim.take(folder(home))
+    again(bench, home)
+    assert bench.hands.of("launch") == []
+
+
+def test_a_run_no_agent_has_is_launched_again_as_the_same_run(bench, home):
+    bench.submit()
+    again(bench, home)
+    assert bench.hands.of("launch") == [("train-aaaaaa", "worker-0/1")]
+
+
+def test_an_exit_that_happened_meanwhile_is_learnt_from_its_record(bench, home):
+    job = bench.submit()
+    bench.start(job)
+    where = folder(home)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    Path(where, "claim").write_text(
+        json.dumps({"pid": ended.pid, "start_ticks": 1, "boot_id": claim.boot_id()})
+    )
+    Path(where, "exit.json").write_text(json.dumps({"code": 3, "cause": "user_error"}))
+    again(bench, home)
+    row = bench.journal.job(job.id)
+    assert row.state == "failed"
+    assert "exit code 3" in row.verdict
+
+
+def test_a_member_whose_agent_was_killed_is_lost_and_its_gang_restarts(bench, home):
+    job = bench.submit()
+    bench.start(job)
+    Path(folder(home), "claim").write_text(
+        json.dumps({"pid": 2**22 - 1, "start_ticks": 1, "boot_id": claim.boot_id()})
+    )
+    again(bench, home)
+    kinds = [event["kind"] for _, event in bench.journal.events(job.id)]
+    assert "MemberLost" in kinds
+    assert bench.arbiter.jobs[job.id].gang.members["worker-0"].run == 2
+
+
+def test_half_an_exit_record_is_no_exit_record(bench, home):
+    job = bench.submit()
+    bench.start(job)
+    where = folder(home)
+    assert claim.take(where)  # by this very process, which lives
+    Path(where, "exit.json").write_text('{"code": ')
+    again(bench, home)
+    assert bench.arbiter.jobs[job.id].gang.members["worker-0"].state == "up"
+
+
+def test_after_a_restart_of_the_machine_nothing_is_believed_to_run(bench, home):
+    job = bench.submit()
+    bench.start(job)
+    assert claim.take(folder(home))
+    again(bench, home, same_boot=False)
+    assert "MemberLost" in [event["kind"] for _, event in bench.journal.events(job.id)]
+    assert bench.hands.of("launch") == [("train-aaaaaa", "worker-0/2")]
+
+
+def test_a_run_stopped_before_it_was_claimed_can_no_longer_start(bench, home):
+    job = bench.submit()
+    bench.arbiter.happen(job, ev.StopRequested("ann"), bench.now)
+    bench.flush()
+    again(bench, home)
+    assert bench.journal.job(job.id).state == "stopped"
+    assert not claim.take(folder(home))
+
+
+def test_a_job_that_ended_while_its_outputs_were_being_kept_has_them_kept(bench, home):
+    job = bench.submit(outputs=["model"])
+    bench.start(job)
+    bench.exit(job)
+    again(bench, home)
+    assert bench.hands.done == [("keep", job.id)]
+
+
+def test_a_preemption_under_way_goes_on(bench, home):
+    low = bench.submit("low-aaaaaa", resources={"cpus": 4}, priority="low", preemptible=True)
+    bench.start(low)
+    bench.submit("high-aaaaaa", resources={"cpus": 4}, priority="high")
+    assert claim.take(folder(home, id="low-aaaaaa"))
+    again(bench, home)
+    assert bench.hands.of("launch") == []  # it still has its place
+    low = bench.arbiter.jobs["low-aaaaaa"]
+    bench.exit(low, 143)
+    assert bench.hands.of("launch") == [("high-aaaaaa", "worker-0/1")]
+
+
+def test_numbers_go_on_where_they_were(bench, home):
+    bench.submit("a-aaaaaa")
+    again(bench, home)
+    assert bench.submit("b-aaaaaa").number == 2
+
+
+def test_secrets_of_jobs_that_are_over_or_never_were_do_not_stay(bench, home):
+    bench.submit("a-aaaaaa")
+    for id in ("a-aaaaaa", "never-aaaaaa"):
+        Path(home.secrets(id)).write_text("{}")
+    again(bench, home)
+    assert os.listdir(home.path("secrets")) == ["a-aaaaaa.json"]
