@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import statistics
 import sys
@@ -35,10 +36,16 @@ def first_lines(folder: str) -> Iterator[Bar]:
     def command() -> float:
         return first_line([DROMON, "run", "--", *PRINT])
 
-    found = side_by_side(
-        {"P": python_pass, "plain": lambda: first_line(PRINT), "api": by_api, "cli": command},
-        rounds=15,
-    )
+    contenders = {
+        "P": python_pass,
+        "plain": lambda: first_line(PRINT),
+        "api": by_api,
+        "cli": command,
+    }
+    if torchx := shutil.which("torchx"):
+        run_torchx = [torchx, "run", "-s", "local_cwd", "utils.sh", *PRINT]
+        contenders["torchx"] = lambda: first_line(run_torchx, starting=b"sh/0")
+    found = side_by_side(contenders, rounds=15)
     p, plain = found["P"], found["plain"]
     shown = {"P": p * 1e3, "plain": plain * 1e3, "of plain": found["api"] / plain}
     yield Bar("warm API to the first line", found["api"] * 1e3, (plain + 0.7 * p) * 1e3, "ms",
@@ -46,6 +53,9 @@ def first_lines(folder: str) -> Iterator[Bar]:
     shown = {"P": p * 1e3, "plain": plain * 1e3, "of plain": found["cli"] / plain}
     yield Bar("`dromon run` to the first line", found["cli"] * 1e3, (plain + 6 * p) * 1e3, "ms",
               detail=shown)  # fmt: skip
+    if "torchx" in found:
+        yield Bar("`dromon run` beside `torchx run`", found["cli"] / found["torchx"], 0.5,
+                  "of torchx", detail={"torchx ms": found["torchx"] * 1e3})  # fmt: skip
 
 
 def end_seen(folder: str) -> Iterator[Bar]:

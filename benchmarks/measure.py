@@ -69,16 +69,14 @@ def python_pass() -> float:
     return timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))()
 
 
-def first_line(command: list[str], **options: Any) -> float:
-    """Seconds until a command's first line of output. The rest of its life is not counted."""
+def first_line(command: list[str], starting: bytes = b"") -> float:
+    """Seconds until a command's first line that starts so. The rest of its life is not counted."""
     start = time.perf_counter()
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **options
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
-        line = process.stdout.readline()
-        took = time.perf_counter() - start
-        process.stdout.read()
-    if not line:
-        raise RuntimeError(f"{command} printed nothing")
-    return took
+        for line in process.stdout:
+            if line.startswith(starting):
+                took = time.perf_counter() - start
+                process.stdout.read()
+                return took
+    raise RuntimeError(f"{command} printed no such line")

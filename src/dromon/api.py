@@ -51,10 +51,13 @@ def start(
     options: Mapping[str, Any] | None = None,
     on: str = "local",
     python: str = "",
+    supplied: Mapping[str, str] | None = None,
 ) -> Accepted:
     """Submit a job file, or a command with no file at all. `python` is the caller's interpreter
-    when that is not the one on its PATH."""
+    when that is not the one on its PATH; `supplied` are values of secrets and of null variables
+    that are not in the environment."""
     request: dict[str, Any] = {
+        "supplied": dict(supplied or {}),
         "overrides": list(overrides),
         "options": dict(options or {}),
         "python": python or _caller_python(),
@@ -378,11 +381,18 @@ def stop(refs: Sequence[str], *, grace: float | None = None, on: str = "local") 
     return [str(each["id"]) for each in found if each["active"]]
 
 
-def rerun(ref: str, *, overrides: Sequence[str] = (), on: str = "local") -> Accepted:
+def rerun(
+    ref: str,
+    *,
+    overrides: Sequence[str] = (),
+    supplied: Mapping[str, str] | None = None,
+    on: str = "local",
+) -> Accepted:
     """The same code, lock and config again, by digest; only the overrides differ."""
     found = engine(on).client.ask(
-        "rerun", ref=ref, overrides=list(overrides), token=_token(), environ=dict(os.environ)
-    )
+        "rerun", ref=ref, overrides=list(overrides), token=_token(), environ=dict(os.environ),
+        supplied=dict(supplied or {}),
+    )  # fmt: skip
     fields = ("id", "number", "name", "state", "created", "notes")
     return Accepted(**{field: found[field] for field in fields})
 
@@ -419,6 +429,7 @@ def plan(
     overrides: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     on: Sequence[str] = ("local",),
+    supplied: Mapping[str, str] | None = None,
 ) -> "list[dict[str, Any]]":
     """The native request of each engine, and what it cannot give. Nothing is submitted."""
     plans = []
@@ -428,6 +439,7 @@ def plan(
             "cwd": os.getcwd(),
             "environ": dict(os.environ),
             "token": "aaaaaa",
+            "supplied": dict(supplied or {}),
             "overrides": list(overrides),
             "options": dict(options or {}),
             "python": _caller_python(),

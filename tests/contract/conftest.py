@@ -183,6 +183,16 @@ class Bench:
     def outputs(self, ref: JobRef) -> dict[str, bytes]:
         raise NotImplementedError
 
+    def survivors(self) -> list[str]:
+        """Processes of this bench's members, as far as this machine can see them."""
+        mark = os.fsencode(f"DROMON_CHECKPOINT_DIR={self.home}")
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (folder / "environ").read_bytes():
+                    found.append((folder / "cmdline").read_bytes().decode(errors="replace"))
+        return found
+
     def close(self) -> None: ...
 
 
@@ -254,8 +264,10 @@ class LocalBench(Bench):
         return {o["path"]: blobs.read(o["digest"]) for o in listed if not o.get("missing")}
 
     def close(self) -> None:
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            os.kill(int((self.home / "daemon.pid").read_text().split()[0]), signal.SIGTERM)
+        pid = int((self.home / "daemon.pid").read_text().split()[0])
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        self.until(lambda: not Path(f"/proc/{pid}").exists(), timeout=10)
 
 
 BENCHES: dict[str, type[Bench]] = {"memory": MemoryBench, "local": LocalBench}
@@ -266,8 +278,11 @@ def engine_bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     home = Path(tempfile.mkdtemp(prefix="dromon-", dir="/tmp"))
     bench = BENCHES[request.param](home)
     yield bench
+    alone = bench.until(lambda: not bench.survivors(), timeout=10)
+    left = bench.survivors()
     bench.close()
     shutil.rmtree(home, ignore_errors=True)
+    assert alone, left  # every job had ended, so nothing of theirs may still run
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ def test_the_same_submit_twice_is_one_job(bench):
     first = bench.engine.submit(submission)
     second = bench.engine.submit(submission)
     assert first == second == submission.id
-    bench.ended(first)
-    third = bench.engine.submit(submission)  # also after its end
-    assert third == first
-    assert bench.ended(first).state == "succeeded"
+    ended = bench.ended(first)
+    assert ended.state == "succeeded"
+    assert bench.engine.submit(submission) == first  # also after its end
+    assert bench.engine.status(first) == ended
     assert bench.texts(first) == ["1"]
     assert [s.id for s in bench.engine.list(Filter(active_only=False))].count(first) == 1
 

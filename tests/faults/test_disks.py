@@ -7,6 +7,7 @@ for one is recognised, and that the message reaches the user.
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -187,3 +188,25 @@ def test_a_network_filesystem_is_recognised(kind: str):
     assert kind in NETWORK_FILESYSTEMS
     assert filesystem_of("/home/me/fast disk/dromon", mountinfo) == "xfs"
     assert filesystem_of("/homely", mountinfo) == "ext4"
+
+
+@pytest.mark.faults
+def test_a_slow_disk_lays_the_code_out_once(bench: Bench):
+    """The daemon looks after members nobody hears of every two seconds; copying may take longer.
+    A blob that is a pipe stands for the slow disk."""
+    blocker = bench.submit("--cpus", str(os.cpu_count()), "--", "sleep", "600")
+    bench.until(blocker, "running")
+    bench.write("data.bin", b"from the pipe\n")
+    id = bench.submit("--", "cat", "data.bin")
+    [blob] = [p for p in (bench.home / "blobs").rglob("*")
+              if p.is_file() and p.read_bytes() == b"from the pipe\n"]  # fmt: skip
+    blob.unlink()
+    os.mkfifo(blob)
+    bench("stop", blocker, "--grace", "0")
+    bench.until(id, "starting")
+    time.sleep(5)  # several rounds
+    with open(blob, "wb") as pipe:
+        pipe.write(b"from the pipe\n")
+    job = bench.over(id)
+    assert job["state"] == "succeeded", job["verdict"]
+    assert bench.text(id) == "from the pipe\n"

@@ -93,7 +93,7 @@ def test_a_killed_agent_takes_its_member_along_and_the_job_says_so(bench: Bench,
     assert not [pid for pid in old if is_alive(pid)]
     timeline = bench.show(id)["timeline"]
     assert [e["detail"] for e in timeline if e["event"] == "MemberLost"] == [
-        {"member": "worker-1", "run": 1, "reason": "its agent was killed"}
+        {"member": "worker-1", "run": 1, "message": "its agent was killed"}
     ]
     job = ledger.end(id)
     assert (job["state"], job["attempt"]) == ("succeeded", 2)
@@ -153,7 +153,7 @@ def test_after_a_reboot_running_jobs_start_anew_and_queued_ones_go_on(bench: Ben
     reboot(bench, [running, queued])
     bench("ps")
     ledger.until(running, 2)
-    reasons = [e["detail"]["reason"] for e in bench.show(running)["timeline"]
+    reasons = [e["detail"]["message"] for e in bench.show(running)["timeline"]
                if e["event"] == "MemberLost"]  # fmt: skip
     assert reasons == ["the machine was restarted"]
     job = ledger.end(running)
@@ -221,12 +221,13 @@ def test_of_many_daemons_started_at_once_one_serves(bench: Bench):
     assert numbers == [1, 2, 3, 4]
 
 
-NEWER = "import sys, dromon; dromon.__version__ = '99.0'; from dromon.cli.main import main; sys.exit(main())"
+NEWER = (
+    "import sys, dromon; dromon.__version__ = '99.0'; from dromon.cli.main import main; "
+    "sys.exit(main())"
+)
 
 
-def test_another_version_of_the_client_is_told_and_offered_the_restart(
-    bench: Bench, ledger: Ledger
-):
+def test_a_client_of_another_version_is_told_and_offered_the_restart(bench: Bench, ledger: Ledger):
     id = ledger.submit()
     ledger.until(id, 1)
     for command in (["run", "--", "true"], ["ps"], ["logs", "-f", id], ["stop", id]):

@@ -73,9 +73,7 @@ def test_one_that_closes_its_outputs_goes_on_to_its_own_end(bench: Bench):
 
 
 def test_bytes_that_are_no_text_reach_the_user_and_harm_nobody(bench: Bench):
-    code = (
-        r"import os; os.write(1, b'a\xff\xfeb\n\x00\x1b[2J\n' + bytes(range(128, 256)) + b'\nz\n')"
-    )
+    code = r"import os; os.write(1, b'a\xff\xfeb\n\x00\x1b[2J\n' + bytes(range(128, 256)) + b'\nz')"
     done = bench("run", "--", sys.executable, "-c", code)
     lines = done.stdout.splitlines()
     assert lines[0] == "a\ufffd\ufffdb"

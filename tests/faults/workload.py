@@ -1,7 +1,7 @@
 """A workload whose every step leaves a trace, so that what happened can be checked afterwards.
 
 Each member writes one line when it starts and one when it ends into a ledger outside Dromon's
-reach; each GPU it was given is marked with a file that may exist only once.
+reach; each GPU it was given is a lock that only one process may hold.
 """
 
 import os
@@ -16,7 +16,7 @@ from dromon.engines.base import Filter, JobStatus
 from dromon.engines.local.engine import LocalEngine
 
 MEMBER = """
-import os, sys, time
+import fcntl, os, sys, time
 ledger, seconds, code = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
 me = os.environ["DROMON_MEMBER"]
 def note(what):
@@ -25,14 +25,13 @@ def note(what):
     os.close(fd)
 note("start")
 gpus = [g for g in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if g]
-for gpu in gpus:
+held = [os.open(f"{ledger}.gpu{gpu}", os.O_CREAT | os.O_RDWR) for gpu in gpus]
+for fd, gpu in zip(held, gpus):
     try:
-        os.close(os.open(f"{ledger}.gpu{gpu}", os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         note(f"twice-gpu{gpu}")
 time.sleep(seconds)
-for gpu in gpus:
-    os.unlink(f"{ledger}.gpu{gpu}")
 note("end")
 sys.exit(code)
 """

@@ -28,7 +28,7 @@ class Context:
         self.role: str = variables.get("DROMON_ROLE", "worker")
         self.index: int = int(variables.get("DROMON_INDEX", "0"))
         self.rank: int = int(variables.get("DROMON_RANK", "0"))
-        self.world_size: int = int(variables.get("DROMON_WORLD_SIZE", "1"))
+        self.world: int = int(variables.get("DROMON_WORLD_SIZE", "1"))  # how many members
         self.attempt: int = int(variables.get("DROMON_ATTEMPT", "1"))
 
     @property

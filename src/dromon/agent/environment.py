@@ -6,6 +6,7 @@ from typing import Dict, Mapping
 from dromon.agent.plan import AgentPlan
 from dromon.agent.process import MARKER
 from dromon.agent.record import Record
+from dromon.frameworks import is_reserved
 from dromon.frameworks.world import Member, World
 
 
@@ -16,8 +17,11 @@ def merge(
     framework: Mapping[str, str],
     engine: Mapping[str, str],
 ) -> Dict[str, str]:
-    """A later one wins over an earlier one: host, user, secrets, framework, engine."""
-    return {**host, **user, **secrets, **framework, **engine}
+    """A later one wins over an earlier one: host, user, secrets, framework, engine. But what a
+    framework sets only as tuning, not as its contract, stays as the user has it."""
+    theirs = {**host, **user, **secrets}
+    ours = {k: v for k, v in framework.items() if k not in theirs or is_reserved(k)}
+    return {**theirs, **ours, **engine}
 
 
 def marker(job: str, member: str, run: int) -> str:

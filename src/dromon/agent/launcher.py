@@ -159,8 +159,6 @@ def _be_agent(message: Message, fds: List[int], channel: Optional[socket.socket]
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         inbox = _Inbox(channel) if channel is not None else None
         while run_agent(_plan(message["plan"], fds)) and channel is not None and inbox is not None:
-            for fd in fds:
-                os.close(fd)
             os.chdir("/")
             channel.send(b"i")
             launches: Optional[List[Tuple[Message, List[int]]]] = []

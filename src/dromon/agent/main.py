@@ -106,6 +106,7 @@ class Agent:
             self._plan,
             run=run,
             attempt=attempt,
+            keep_fds=(),  # let go of when the last run ended
             work=work if os.path.isdir(work) else self._plan.work,
         )
         self._run = Run(self._plan, self._loop, self._say)

@@ -29,7 +29,7 @@ class AgentPlan:
     cgroups: Tuple[str, ...] = ()  # directories whose cgroup.procs the member joins
     lease: Optional[float] = None  # stop after so long without the coordinator; None: never
     buffer: int = 64 * 1024 * 1024  # captured output held in memory while the disk stalls
-    keep_fds: Tuple[int, ...] = ()  # inherited descriptors (GPU locks) the member must hold open
+    keep_fds: Tuple[int, ...] = ()  # descriptors (GPU locks) held open until the member has ended
 
     @property
     def member(self) -> str:

@@ -396,6 +396,9 @@ class Run:
         if self._capture is not None and self._capture.done:
             self._log.close()
         plan = self.plan
+        # Nothing of the member is left; what was held for it is free before anybody hears so.
+        for fd in plan.keep_fds:
+            os.close(fd)
         try:
             exitrecord.write(
                 self.record.exit(plan.member, plan.run), exit, job=plan.job, member=plan.member,

@@ -12,6 +12,7 @@ from dromon.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from dromon.cli.parser import Namespace, Parser
@@ -38,6 +39,7 @@ def add_target(parser: Parser) -> None:
     add("--env", action="append", default=[], metavar="K[=V]", help="a variable; K alone: yours")
     add("--secret", action="append", default=[], metavar="NAME", help="a variable of yours, kept "
         "out of every file and log")  # fmt: skip
+    add_secrets_file(add)
     add = parser.add_argument_group("each member gets").add_argument
     add("--gpus", metavar="N", help="2, or a model: a100:2")
     add("--cpus", metavar="N", help="cores")
@@ -48,12 +50,29 @@ def add_target(parser: Parser) -> None:
     add("--max-duration", metavar="TIME", help="8h; then it is stopped")
 
 
+def add_secrets_file(add: Callable[..., Any]) -> None:
+    complete(
+        add("--secrets-file", metavar="FILE", help="NAME=VALUE lines for the secrets the job asks "
+            "for; only you may be able to read it (mode 0600)"),
+        "file",
+    )  # fmt: skip
+
+
+def supplied(args: Namespace) -> dict[str, Any]:
+    """What --secrets-file gives, as an argument of the call; nothing without it."""
+    if args.secrets_file is None:
+        return {}
+    from dromon.cli import secretsfile
+
+    return {"supplied": secretsfile.read(args.secrets_file)}
+
+
 def call_arguments(args: Namespace) -> dict[str, Any]:
     """`file` or `command`, `overrides` and `options`, as `api.start` takes them."""
     words, rest = list(args.words), args.rest
     target = words.pop(0) if words and "=" not in words[0] else None
     options = options_of(args)
-    call: dict[str, Any] = {"overrides": words, "options": options}
+    call: dict[str, Any] = {"overrides": words, "options": options, **supplied(args)}
     if target is None:
         if not rest:
             raise UsageError(

@@ -10,6 +10,7 @@ from typing import Dict, List, Mapping, Optional, Tuple, Union
 from dromon.agent.frames import Message
 from dromon.frameworks.world import Member, World
 from dromon.lifecycle import events as ev
+from dromon.lifecycle import states
 from dromon.lifecycle.gang import Gang
 
 Peer = int  # the connection of one agent, numbered by whoever owns the sockets
@@ -79,7 +80,7 @@ class Coordinator:
     def on_hello(self, peer: Peer, member: str, run: int) -> List[Effect]:
         """An agent has proved itself. A stale one is told to end what it runs and leave."""
         known = self.gang.members.get(member)
-        if known is None or known.run != run:
+        if known is None or known.run != run or known.state in states.MEMBER_ENDED:
             stop = {"op": "stop", "grace": 0.0, "reason": "stale"}
             return [Send(peer, stop), Send(peer, {"op": "bye"})]
         self.peers[member] = peer

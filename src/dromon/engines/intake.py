@@ -45,6 +45,7 @@ class Request:
     overrides: Sequence[str] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     payload: Mapping[str, Any] | None = None  # a shipped function, already in the blob store
+    supplied: Mapping[str, str] = field(default_factory=dict, repr=False)  # beside `environ`
     python: str = ""  # the caller's interpreter, when it is not the one its PATH gives
 
     @staticmethod
@@ -114,7 +115,7 @@ class Intake:
         job, base, name = self.parse(request)
         id = f"{name}-{request.token or token()}"
         asked, job = job, spec.resolve(job, id=id, name=name)
-        supplied = self._supplied(job, request.environ)
+        supplied = self._supplied(job, {**request.environ, **request.supplied})
         _check_script(job, base)
         key = (base, job.workdir, tuple(job.files.items()))
         found = seen.code.get(key) if seen is not None else None
@@ -128,7 +129,7 @@ class Intake:
             "user": self.user,
             "cwd": request.cwd,
             "file": request.file,
-            "inherited": _inherited(request.environ),
+            "inherited": _inherited(request.environ, supplied),
         }
         data = _absolute_volumes(job.to_data(), base)
         if "${" in json.dumps(asked.to_data()):
@@ -151,23 +152,25 @@ class Intake:
         overrides: Sequence[str],
         environ: Mapping[str, str],
         token: str,
+        supplied: Mapping[str, str],
     ) -> Taken:
         """A job that ran before: its code, payload and environment stay as their digests say."""
         asked = old["facts"].get("unresolved", old["job"])
         job = spec.load_data(asked, "request", overrides)
         _refuse_other_code(spec.load_data(asked, "request", []), job)
         id = f"{old['name']}-{token}"
-        facts = {**old["facts"], "inherited": _inherited(environ)}
+        unresolved, job = job, spec.resolve(job, id=id, name=old["name"])
+        supplied = self._supplied(job, {**environ, **supplied})
+        facts = {**old["facts"], "inherited": _inherited(environ, supplied)}
         if "unresolved" in facts:
-            facts["unresolved"] = job.to_data()
-        job = spec.resolve(job, id=id, name=old["name"])
+            facts["unresolved"] = unresolved.to_data()
         file = os.path.join(old["facts"]["cwd"], old["facts"].get("file") or "job.yaml")
         launch = Launch(
             id=id,
             job=_absolute_volumes(job.to_data(), os.path.dirname(file)),
             code=_again(old["code"]),
             environment=built,
-            supplied=self._supplied(job, environ),
+            supplied=supplied,
             facts=facts,
             payload=_again(old["payload"]),
         )
@@ -196,7 +199,8 @@ class Intake:
         if missing:
             raise Refused(
                 f"not set in your environment: {', '.join(missing)}",
-                hint=f"The job asks for it under env: or secrets:; `export {missing[0]}=…` first.",
+                hint=f"The job asks for it under env: or secrets:; `export {missing[0]}=…` first, "
+                "or name a file that has it: --secrets-file FILE.",
             )
         return {name: environ[name] for name in wanted}
 
@@ -274,8 +278,13 @@ def _flags(options: Mapping[str, Any], prefix: str = "") -> list[str]:
     return found
 
 
-def _inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in environ.items() if k in INHERITED or k.startswith("LC_")}
+def _inherited(environ: Mapping[str, str], supplied: Mapping[str, str]) -> dict[str, str]:
+    """Goes on record, so nothing that was supplied may be in it, whatever its name."""
+    return {
+        k: v
+        for k, v in environ.items()
+        if (k in INHERITED or k.startswith("LC_")) and k not in supplied
+    }
 
 
 def _absolute_volumes(data: dict[str, Any], base: str) -> dict[str, Any]:

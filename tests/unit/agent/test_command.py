@@ -44,6 +44,14 @@ def test_every_builtin_of_bash_goes_to_bash():
 
 
 def test_later_variables_win():
-    assert merge({"A": "1", "B": "1"}, {"A": "2"}, {"C": "3"}, {"A": "4"}, {"C": "5"}) == {
-        "A": "4", "B": "1", "C": "5",
+    assert merge({"A": "1", "B": "1"}, {"A": "2"}, {"C": "3"}, {"RANK": "4"}, {"C": "5"}) == {
+        "A": "2", "B": "1", "RANK": "4", "C": "5",
+    }  # fmt: skip
+
+
+def test_a_frameworks_contract_beats_the_user_and_its_tuning_does_not():
+    framework = {"RANK": "4", "OMPI_MCA_rmaps_base_mapping_policy": "core"}
+    user = {"RANK": "0", "OMPI_MCA_rmaps_base_mapping_policy": "slot"}
+    assert merge({}, user, {}, framework, {}) == {
+        "RANK": "4", "OMPI_MCA_rmaps_base_mapping_policy": "slot",
     }  # fmt: skip

@@ -18,7 +18,7 @@ def run(code: str, directory: Path, **variables: str) -> str:
 
 
 def test_script_run_by_hand_sees_sensible_values(tmp_path):
-    code = "print(c.rank, c.world_size, c.role, c.index, c.attempt, c.config, c.stopping())"
+    code = "print(c.rank, c.world, c.role, c.index, c.attempt, c.config, c.stopping())"
     code += "\nc.report(a=1)"
     assert run(code, tmp_path) == "0 1 worker 0 1 {} False"
     assert list(tmp_path.iterdir()) == []
@@ -35,7 +35,7 @@ def test_context_in_a_task_says_what_the_agent_set(tmp_path):
             "DROMON_CHECKPOINT_DIR": str(tmp_path / "ckpt"),
         }
     )  # fmt: skip
-    assert (made.job, made.rank, made.world_size) == ("unet-abc", 2, 4)
+    assert (made.job, made.rank, made.world) == ("unet-abc", 2, 4)
     assert (made.role, made.index, made.attempt) == ("ps", 1, 3)
     assert made.config["training"]["lr"] == 0.1
     assert made.checkpoint_dir.is_dir()

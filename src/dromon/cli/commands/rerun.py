@@ -5,6 +5,7 @@ from __future__ import annotations
 from dromon.cli.commands.run import add_detach, proceed
 from dromon.cli.console import Console
 from dromon.cli.parser import add_ref
+from dromon.cli.target import add_secrets_file, supplied
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ dromon rerun -d unet3d && dromon diff @last~1 @last
     )
     add_ref(parser)
     parser.add_argument("overrides", metavar="KEY=VALUE", nargs="*", help="values to change")
+    add_secrets_file(parser.add_argument)
     add_detach(parser)
 
 
 def execute(args: Namespace, api: Api) -> int:
-    accepted = api.rerun(args.ref, overrides=args.overrides)
+    accepted = api.rerun(args.ref, overrides=args.overrides, **supplied(args))
     return proceed(api, accepted, Console(), detach=args.detach)

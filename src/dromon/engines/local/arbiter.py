@@ -259,6 +259,12 @@ class Arbiter:
                 self.cluster.apply(sched.GpuFreed(self.machine.name, uuid))
                 self._should_decide = True
 
+    @property
+    def waits_for_others(self) -> bool:
+        """Somebody is in the queue, and another user's daemon has GPUs of this machine."""
+        held = self.cluster.nodes[self.machine.name].held
+        return bool(held) and any(self.cluster.lines.values())
+
     # ---- to disk, then to the world -------------------------------------------------------------
 
     def flush(self, now: float) -> None:

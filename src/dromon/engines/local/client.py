@@ -231,7 +231,12 @@ def _environment() -> dict[str, str]:
         "LC_",
         "PYENV_",
     )
-    return {k: v for k, v in os.environ.items() if k in keep or k.startswith(prefixes)}
+    proxies = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")  # for uv, in any case
+    return {
+        k: v
+        for k, v in os.environ.items()
+        if k in keep or k.startswith(prefixes) or k.lower() in proxies
+    }
 
 
 def _fake_gpus() -> int:

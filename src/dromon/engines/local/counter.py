@@ -27,12 +27,12 @@ class Counter:
         journal = self.daemon.journal
         if ref.startswith("@"):
             steps = "0" if ref == "@last" else ref.removeprefix("@last~")
-            row = journal.back(int(steps)) if steps.isdecimal() else None
+            row = journal.back(int(steps)) if _is_number(steps) else None
             if row is None:
                 raise JobNotFound(f"there is no job {ref}")
             return row
         row = journal.job(ref)
-        if row is None and ref.isdecimal():
+        if row is None and _is_number(ref):
             row = journal.by_number(int(ref))
         if row is not None:
             return row
@@ -79,3 +79,8 @@ def disk_error(error: OSError) -> EngineError:
     place = f"{error.filename}: " if error.filename else ""
     hint = "Is there room, and is the state directory still as Dromon made it?"
     return EngineError(f"the daemon was refused: {place}{error.strerror or error}", hint=hint)
+
+
+def _is_number(text: str) -> bool:
+    """One SQLite can take."""
+    return text.isdecimal() and len(text) < 18

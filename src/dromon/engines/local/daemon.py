@@ -40,6 +40,7 @@ from dromon.storage.blobs import BlobStore
 log = logging.getLogger("dromon.daemon")
 IDLE = 900.0  # leaves after so long without jobs and commands
 SWEEP = 2.0
+SOON = 0.2  # when somebody waits for what only another user's daemon can let go
 RETRY = 1.0  # after the disk refused the journal
 
 
@@ -73,6 +74,7 @@ class Daemon:
         self._keys: dict[str, bytes] = {}
         self._flush_is_due = False
         self._alarm: asyncio.TimerHandle | None = None
+        self._look: asyncio.TimerHandle | None = None
 
     # ---- the arbiter's hands --------------------------------------------------------------------
 
@@ -127,6 +129,13 @@ class Daemon:
             self.loop.call_later(RETRY, self.flush)
             return
         self._set_alarm()
+        if self._look is None and self.arbiter.waits_for_others:
+            self._look = self.loop.call_later(SOON, self._look_at_gpus)
+
+    def _look_at_gpus(self) -> None:
+        self._look = None
+        self.arbiter.look_for_freed_gpus()
+        self.due()
 
     def _set_alarm(self) -> None:
         """Wake up when the first gang wants to."""

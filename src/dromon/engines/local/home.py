@@ -81,7 +81,8 @@ class Home:
                 raise StateDirectoryUnusable(f"{self.runtime} belongs to another user")
             for path in (self.root, self.path("secrets"), self.runtime):
                 os.chmod(path, 0o700)
-            probe = self.path(".writable")
+            # Of its own name: many commands at once may look for the daemon and start it.
+            probe = self.path(f".writable-{os.urandom(6).hex()}")
             with open(probe, "w") as file:
                 file.write("1")
             os.unlink(probe)

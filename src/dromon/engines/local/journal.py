@@ -59,6 +59,9 @@ class Journal:
     def __init__(self, path: str) -> None:
         self.path = path
         try:
+            # Made by us: SQLite gives its two companions the mode of the file itself.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.chmod(path, 0o600)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             mode = self._db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
             if mode != "wal":
@@ -67,9 +70,8 @@ class Journal:
             self._db.executescript(_TABLES)
             self._pending: list[tuple[str, tuple[Any, ...]]] = []
             self._check_schema()
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise StateDirectoryUnusable(f"cannot open the journal {path}: {error}") from None
-        os.chmod(path, 0o600)
         self._wal = os.open(path + "-wal", os.O_RDONLY)
 
     def _check_schema(self) -> None:

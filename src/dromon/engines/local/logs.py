@@ -1,10 +1,11 @@
 """Following a job's logs on this machine: files from its record, its end from the daemon.
 
-The record is looked at again after 1 ms while it grows and after 20 ms when it is quiet; the
+The record is looked at every millisecond while it grows and every 20 ms when it is quiet; the
 daemon's word that the job has ended cuts the wait short.
 """
 
 import select
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ def lines(
     tail: int | None = None,
     every_run: bool = True,
 ) -> Iterator[LogLine]:
-    wait = SOONEST
+    quiet = time.monotonic()
     with (
         RecordLogs(client.home.record(id), since=since, tail=tail) as logs,
         Watch(client, id) as watch,
@@ -44,8 +45,10 @@ def lines(
                 return
             if over:
                 continue
-            wait = SOONEST if found else min(LATEST, wait * 1.5)
-            watch.wait(wait)
+            if found:
+                quiet = time.monotonic()
+            # After a quiet time t look again in t/50: a line is seen soon, an idle job costs little.
+            watch.wait(min(LATEST, max(SOONEST, (time.monotonic() - quiet) / 50)))
 
 
 def _sources(

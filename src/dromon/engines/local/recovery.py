@@ -38,7 +38,7 @@ def recover(arbiter: Arbiter, home: Home, now: float, same_boot: bool) -> None:
                 if job.state in (states.STOPPING, states.RESTARTING):
                     arbiter.cluster.apply(JobStopping(job.id))
             if not same_boot:
-                lose_everything(arbiter, job, now)
+                lose_everything(arbiter, home, job, now)
     sweep(arbiter, home, now)
 
 
@@ -67,11 +67,16 @@ def rebuild(arbiter: Arbiter, row: Row) -> Job:
     return job
 
 
-def lose_everything(arbiter: Arbiter, job: Job, now: float) -> None:
-    """The machine was started anew: no process of the job is left."""
+def lose_everything(arbiter: Arbiter, home: Home, job: Job, now: float) -> None:
+    """The machine was started anew: no process of the job is left. What had ended by itself
+    before that left its record."""
+    record = Record(home.record(job.id))
     for name, member in list(job.gang.members.items()):
         if member.run and member.state not in states.MEMBER_ENDED:
-            arbiter.happen(job, ev.MemberLost(name, member.run, "the machine was restarted"), now)
+            exit = _read(record.exit(name, member.run))
+            lost = ev.MemberLost(name, member.run, "the machine was restarted")
+            ended = lost if exit is None else ev.MemberExited(name, member.run, exit)
+            arbiter.happen(job, ended, now)
 
 
 def sweep(arbiter: Arbiter, home: Home, now: float) -> None:

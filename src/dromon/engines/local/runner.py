@@ -111,9 +111,13 @@ class Runner:
     # ---- members start --------------------------------------------------------------------------
 
     def launch(self, job: Job, launches: list[ev.Launch]) -> None:
-        """Lay out what the members need, then have their agents started."""
+        """Have agents started, and lay out what their members need. Without launches: only that.
+
+        With nothing to copy the agents are sent for first: the barrier opens on this very loop,
+        so not before we are done here, and they come to it meanwhile.
+        """
         record = Record(self.home.record(job.id))
-        work = record.work(launches[0].attempt)
+        work = record.work(job.gang.attempt)
         if os.path.isdir(work):
             self._launch_all(job, record, launches)
             return
@@ -121,17 +125,17 @@ class Runner:
             return  # a sweep came by; whoever copies launches them all
         code = job.request["code"]
         if code is None or code["digest"] == snapshot.EMPTY:
-            # Nothing to copy: a hop through a thread would cost more than it spares.
             try:
+                self._open_record(record)
+                self._launch_all(job, record, launches)
                 self._lay_out(job, record)
                 os.mkdir(work)
             except OSError as error:
                 self._could_not_launch(job, launches, error)
-            else:
-                self._launch_all(job, record, launches)
             return
 
         def copy() -> None:
+            self._open_record(record)
             self._lay_out(job, record)
             snapshot.materialise(code["digest"], self.blobs, work)
 
@@ -153,22 +157,22 @@ class Runner:
             exit = {"cause": "internal", "message": f"could not lay out the code: {text}"}
             self.happen(job, ev.MemberExited(each.member, each.run, exit))
 
+    def _open_record(self, record: Record) -> None:
+        """What an agent needs to find us and to be believed."""
+        if not _has_content(record.coordinator):
+            os.makedirs(record.root, mode=0o700, exist_ok=True)
+            _write(record.key, secrets.token_hex(32))
+            address = {"address": f"unix:{self.home.agents_socket}", "epoch": 1}
+            _write(record.coordinator, json.dumps(address))
+
     def _lay_out(self, job: Job, record: Record) -> None:
-        """The record's directories and files, before the first member. `coordinator.json` is the
-        last: where it is, all is."""
-        if os.path.exists(record.coordinator):
-            return
-        os.makedirs(record.root, mode=0o700, exist_ok=True)
+        """What a member finds when it starts, besides its code."""
         os.makedirs(record.checkpoints, exist_ok=True)
         for name, path in job.request["volumes"].items():
             if path == record.path("volumes", name):
                 os.makedirs(path, exist_ok=True)
         if job.request["config"]:
             _write(record.config, json.dumps(job.request["config"]))
-        _write(record.key, secrets.token_hex(32))
-        address = {"address": f"unix:{self.home.agents_socket}", "epoch": 1}
-        _write(record.coordinator + ".partial", json.dumps(address))
-        os.rename(record.coordinator + ".partial", record.coordinator)
 
     def _launch_all(self, job: Job, record: Record, launches: list[ev.Launch]) -> None:
         for each in launches:
@@ -178,7 +182,6 @@ class Runner:
             fds = self._gpu_fds(job, each.member)
             if fds is None:
                 continue  # the last run still lets go of its GPU; the sweep launches it again
-            os.makedirs(record.run(each.member, each.run), exist_ok=True)
             self._send(plan, fds)
         if not os.path.exists(record.request):
             # For whoever reads the record without us; nobody waits for it.
@@ -335,6 +338,14 @@ class Runner:
         cgroups = self.machine.cgroups
         if cgroups is not None and any(r["memory"] for r in job.request["roles"].values()):
             self.threads.submit(cgroups.remove_all, f"dromon-{job.id}-")
+
+
+def _has_content(path: str) -> bool:
+    """There, and not the empty file of a daemon that was killed between making and writing it."""
+    try:
+        return os.path.getsize(path) > 0
+    except FileNotFoundError:
+        return False
 
 
 def _write(path: str, text: str) -> None:

@@ -72,8 +72,9 @@ class Submissions(Counter):
              if e["kind"] == ENVIRONMENT), old["environment"],
         )  # fmt: skip
         taken = self.intake.take_again(
-            old, built, message["overrides"], message["environ"], message["token"]
-        )
+            old, built, message["overrides"], message["environ"], message["token"],
+            message.get("supplied", {}),
+        )  # fmt: skip
         record = self.daemon.home.record(taken.launch.id)
         self._accept(wire, taken, compile_launch(taken.launch, record, taken.job))
 

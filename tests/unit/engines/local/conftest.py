@@ -155,6 +155,14 @@ def no_room(path: str) -> Iterator[None]:
 # ---- real daemons -------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True, scope="module")
+def cache_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Cleaning up in a test must not reach the environments of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DROMON_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @contextmanager
 def serving(**options: Any) -> Iterator[LocalEngine]:
     """An engine whose daemon is stopped afterwards."""

@@ -34,10 +34,14 @@ def test_values_of_secrets_are_beside_the_request_and_only_their_names_in_it(mak
 def test_what_is_asked_of_the_machine_stands_in_numbers(make_launch):
     found = request(
         make_launch(
-            replicas=3, min=2, priority="high", stop_grace="2m", max_duration="1h",
+            replicas=3,
+            min=2,
+            priority="high",
+            stop_grace="2m",
+            max_duration="1h",
             retries={"max": 4, "backoff": "5s"},
             resources={"cpus": 2, "memory": "1GiB", "gpus": {"a100": 2}},
-        )  # fmt: skip
+        )
     )
     role = found["roles"]["worker"]
     assert (role["replicas"], role["min"], role["cpus"], role["memory"]) == (3, 2, 2, 1 << 30)
