@@ -119,7 +119,7 @@ def main() -> int:
         for command in SESSION:
             command = command.format(cores=len(os.sched_getaffinity(0)))
             lines.append(f"\x1b[32m$\x1b[0m \x1b[1m{command}\x1b[0m")
-            lines += settled(run(command, folder, env)) + [""]
+            lines += [*settled(run(command, folder, env)), ""]
     finally:
         run("dromon stop --grace 0 big next", folder, env)
         run("dromon daemon stop", folder, env)

@@ -175,6 +175,22 @@ def test_nonsense_on_either_socket_disturbs_nobody(bench: Bench):
 
 
 @pytest.mark.parametrize("name", ["daemon.sock", "agents.sock"])
+def test_a_frame_over_the_limit_is_not_waited_for(bench: Bench, name: str):
+    bench("run", "--", "true")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(30)
+        sock.connect(str(bench.home / name))
+        if name == "agents.sock":
+            sock.recv(65536)  # the challenge
+        sock.sendall(struct.pack(">I", LIMIT + 1))
+        try:
+            assert sock.recv(65536) == b""
+        except ConnectionResetError:
+            pass
+    is_served(bench)
+
+
+@pytest.mark.parametrize("name", ["daemon.sock", "agents.sock"])
 def test_connections_that_say_half_of_something_hold_nobody_up(bench: Bench, name: str):
     bench("run", "--", "true")
     lingering = []
