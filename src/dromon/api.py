@@ -152,23 +152,16 @@ def run(
     }
     options = {k: v for k, v in options.items() if v is not None}
     if callable(target):
-        return Run(_run_function(target, args, kwargs or {}, options, on), on)
-    if isinstance(target, (str, os.PathLike)):
-        path = os.fspath(target)
-        if path.endswith((".yaml", ".yml")):
-            return Run(
-                start(
-                    file=path, options=options, overrides=overrides, on=on, python=sys.executable
-                ).id,
-                on,
-            )
-        words = [path, *map(str, args)]
+        return Run(_run_function(target, args, kwargs or {}, options, on), engine(on))
+    asked: dict[str, Any]
+    if isinstance(target, (str, os.PathLike)) and os.fspath(target).endswith((".yaml", ".yml")):
+        asked = {"file": os.fspath(target)}
+    elif isinstance(target, (str, os.PathLike)):
+        asked = {"command": [os.fspath(target), *map(str, args)]}
     else:
-        words = [*map(str, target), *map(str, args)]
-    return Run(
-        start(command=words, options=options, overrides=overrides, on=on, python=sys.executable).id,
-        on,
-    )
+        asked = {"command": [*map(str, target), *map(str, args)]}
+    taken = start(**asked, options=options, overrides=overrides, on=on, python=sys.executable)
+    return Run(taken.id, engine(on))
 
 
 def _run_function(
@@ -199,21 +192,23 @@ def submit(jobs: Iterable[Mapping[str, Any]], *, on: str = "local") -> "list[Run
     """Many jobs at once, each in the shape of the job file. All are on disk when this returns."""
     common = {"cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.executable}
     requests = [{"data": dict(job), "token": _token()} for job in jobs]
-    found = engine(on).client.ask("submit_many", common=common, requests=requests)
-    return [Run(id, on) for id, _, _ in found["accepted"]]
+    place = engine(on)
+    found = place.client.ask("submit_many", common=common, requests=requests)
+    return [Run(id, place) for id, _, _ in found["accepted"]]
 
 
 def load(ref: str | int, *, on: str = "local") -> "Run":
     """A job submitted earlier: by number, id, name, unique prefix, or "@last"."""
-    return Run(str(engine(on).client.ask("find", ref=str(ref))["id"]), on)
+    place = engine(on)
+    return Run(str(place.client.ask("find", ref=str(ref))["id"]), place)
 
 
 class Run:
     """A submitted job. Every method asks anew; nothing is remembered here but its id."""
 
-    def __init__(self, id: str, on: str = "local") -> None:
+    def __init__(self, id: str, engine: LocalEngine) -> None:
         self.id = id
-        self.engine = engine(on)
+        self.engine = engine
 
     def __repr__(self) -> str:
         return f"Run({self.id!r})"

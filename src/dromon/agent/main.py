@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from typing import Dict, Optional, Sequence
+from typing import Dict, Optional, Sequence, Tuple
 
 from dromon.agent import process
 from dromon.agent.frames import Message
@@ -36,11 +36,11 @@ class Agent:
         self._run = Run(plan, self._loop, self._say)
         record = Record(plan.record)
         self._link = Link(
-            self._loop, record, self._identity, lambda: self._run.state, self._hear,
-            self._on_closed_record,
-        )  # fmt: skip
+            self._loop, record, self._identity, self._state, self._hear, self._on_closed_record
+        )
+        self._next: Optional[Tuple[int, int]] = None  # run and attempt to begin once this is over
         self._dismissed = False  # told `bye`: nothing keeps us once the run has ended
-        self._going_down = False
+        self._going_down = False  # this place is taken away: nothing begins here any more
         self._leaving = False
         self._away = time.monotonic()  # when the coordinator was last seen
 
@@ -49,12 +49,12 @@ class Agent:
         return self._run
 
     def live(self) -> None:
-        if not self._run.prepare():
+        if self._plan.run and not self._run.prepare():
             return  # another agent has this run
         self._link.open()
         self._loop.after("look", LOOK_AROUND, self._look_around)
         if self._plan.lease is not None:
-            self._loop.after("lease", self._plan.lease, self._check_lease)
+            self._keep_lease()
         while not self._leaving:
             self._loop.turn()
 
@@ -83,7 +83,7 @@ class Agent:
             self._run.start(World.from_json(message["world"]))
         elif op == "stop":
             self._run.stop(float(message["grace"]))
-        elif op == "again" and self._run.phase == EXITED:
+        elif op == "again":
             self._again(int(message["run"]), int(message["attempt"]))
         elif op == "bye":
             self._dismissed = True
@@ -97,11 +97,25 @@ class Agent:
                 self._leaving = True
             elif self._going_down:
                 self._loop.after("leave", FAREWELL, self._leave)
+            elif self._next is not None:
+                self._loop.after("again", 0.0, self._begin)
 
     def _again(self, run: int, attempt: int) -> None:
-        """The same place, the next run: everything anew but this process and its line."""
+        """The same place, a later run. What still runs here is wanted by nobody any more."""
+        if self._going_down or run <= self._plan.run:
+            return
+        self._next = (run, attempt)
+        if self._run.phase == EXITED:
+            self._begin()
+        else:
+            self._run.stop(0.0)
+
+    def _begin(self) -> None:
+        """Everything anew but this process and its line."""
+        if self._next is None or self._going_down:
+            return
+        (run, attempt), self._next = self._next, None
         work = Record(self._plan.record).work(attempt)
-        self._loop.cancel("leave")
         self._plan = dataclasses.replace(
             self._plan,
             run=run,
@@ -114,6 +128,9 @@ class Agent:
             self._leaving = True
         elif self._run.phase != EXITED:
             self._link.send(self._run.state)
+
+    def _state(self) -> Optional[Message]:
+        return self._run.state if self._plan.run else None
 
     def _identity(self) -> Dict[str, object]:
         return {"job": self._plan.job, "member": self._plan.member, "run": self._plan.run}
@@ -138,7 +155,8 @@ class Agent:
             self._away = time.monotonic()
             return
         phase = self._run.phase
-        is_orphan = not os.path.exists(os.path.join(self._run.directory, "claim"))
+        claimed = os.path.join(self._run.directory, "claim")
+        is_orphan = self._plan.run > 0 and not os.path.exists(claimed)
         if phase in (READY, EXITED) and time.monotonic() - self._away > ABSENCE:
             is_orphan = True
         if is_orphan:
@@ -146,14 +164,19 @@ class Agent:
             self._leaving = phase == EXITED
             self._run.stop(self._plan.grace, verdict.LOST)
 
-    def _check_lease(self) -> None:
+    def _keep_lease(self) -> None:
+        """Ask the coordinator for a word well before the lease is over. Without one the member
+        must end, and the line, which may look whole, is tried anew."""
         lease = self._plan.lease or 0.0
         left = self._link.heard + lease - time.monotonic()
         if left > 0:
-            self._loop.after("lease", left, self._check_lease)
-        elif self._run.phase != EXITED:
+            self._link.send({"op": "alive", "run": self._plan.run})
+            self._loop.after("lease", min(left, lease / 3), self._keep_lease)
+            return
+        self._link.open()
+        if self._run.phase != EXITED:
             self._run.stop(self._plan.grace, verdict.LOST)
-            self._loop.after("lease", lease, self._check_lease)
+        self._loop.after("lease", lease, self._keep_lease)
 
 
 def run_agent(plan: AgentPlan) -> bool:

@@ -13,7 +13,7 @@ class AgentPlan:
     job: str
     role: str
     index: int
-    run: int
+    run: int  # 0: given later, by the coordinator's `again`, and the attempt with it
     attempt: int
     record: str  # the job's record directory on this node
     work: str  # working directory of the member; exists already

@@ -9,15 +9,22 @@ Frames of `frames`. The agent connects; either side may be restarted and the tal
     coordinator  world      world                 World.to_json(): the barrier is open, start
     agent        started    pid
     agent        beat       memory cpu gpu        every few seconds
-    coordinator  beat                             where there is a lease: it is renewed
+    agent        alive                            where it has a lease, several times in it
+    coordinator  alive                            the answer, which renews the lease
     coordinator  stop       grace reason          please end
     agent        exited     exit                  Exit.to_json(); sent until acknowledged
     coordinator  again      run attempt           start over in place: reserve, ready, …
     coordinator  bye                              the exit is on record; the agent may leave
 
-After a reconnect the agent says hello and repeats its last state (ready, started or exited).
-`ready` may follow `hello` at once, without waiting for the welcome. Any word of the coordinator
-renews the agent's lease. `bye` before the exit means: end, then leave without a word.
+All the agent says names its `run`, so that nothing is taken for the word of another run. After a
+reconnect the agent says hello and repeats its last state (ready, started or exited). `ready` may
+follow `hello` at once, without waiting for the welcome. Any word of the coordinator renews the
+agent's lease. `bye` before the exit means: end, then leave without a word.
+
+Where agents stay in place between runs (see `coordinator`), an agent may come without a run: it
+says hello with run 0, has no state, and waits. `again` with a later run ends what still runs and
+begins that one; with the run it has, or an earlier one, it was said before. An agent whose own
+place is taken away (SIGTERM) ends its member, says so, and does not begin again.
 """
 
 import hmac

@@ -46,7 +46,7 @@ class Run:
         self.plan = plan
         self.record = Record(plan.record)
         self.directory = self.record.run(plan.member, plan.run)
-        self.phase = READY
+        self.phase = READY if plan.run else EXITED  # run 0: the first is still to be given
         self.exit: Optional[Exit] = None
         self._loop = loop
         self._say = say
@@ -71,12 +71,13 @@ class Run:
     @property
     def state(self) -> Message:
         """What a coordinator that has just met us must hear."""
+        run = self.plan.run
         if self.exit is not None:
-            return {"op": "exited", "exit": self.exit.to_json()}
+            return {"op": "exited", "run": run, "exit": self.exit.to_json()}
         if self.phase == READY:
             ports = self._ports.numbers if self._ports else ()
-            return {"op": "ready", "host": self.plan.host, "ports": list(ports)}
-        return {"op": "started", "pid": self._pids[0] if self._pids else 0}
+            return {"op": "ready", "run": run, "host": self.plan.host, "ports": list(ports)}
+        return {"op": "started", "run": run, "pid": self._pids[0] if self._pids else 0}
 
     def prepare(self) -> bool:
         """Claim the run and reserve its ports; False when another agent has it."""
@@ -425,7 +426,7 @@ class Run:
 
     def _beat(self) -> None:
         self._loop.after("beat", BEAT, self._beat)
-        self._say({"op": "beat", **self._samples.take()})
+        self._say({"op": "beat", "run": self.plan.run, **self._samples.take()})
 
     def _watch_memory(self) -> None:
         self._loop.after("memory", MEMORY_SAMPLE, self._watch_memory)

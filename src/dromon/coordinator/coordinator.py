@@ -10,7 +10,6 @@ from typing import Dict, List, Mapping, Optional, Tuple, Union
 from dromon.agent.frames import Message
 from dromon.frameworks.world import Member, World
 from dromon.lifecycle import events as ev
-from dromon.lifecycle import states
 from dromon.lifecycle.gang import Gang
 
 Peer = int  # the connection of one agent, numbered by whoever owns the sockets
@@ -30,6 +29,8 @@ class Send:
     message: Message
 
 
+STALE: Message = {"op": "stop", "grace": 0.0, "reason": "stale"}
+
 Effect = Union[Keep, Send, ev.Launch, ev.Release, ev.Finish]
 
 
@@ -46,7 +47,8 @@ class Coordinator:
     """Holds the gang and the agents' connections of one job.
 
     `in_place`: agents stay between attempts and are told `again` (their place cannot be given
-    back piecemeal); otherwise they are sent away with `bye` and launched anew.
+    back piecemeal); otherwise they are sent away with `bye` and launched anew. An agent in place
+    that has no run, or an earlier one, is room for the gang: it stays until the job is over.
     """
 
     def __init__(
@@ -78,19 +80,37 @@ class Coordinator:
     # ---- the agents' side -----------------------------------------------------------------------
 
     def on_hello(self, peer: Peer, member: str, run: int) -> List[Effect]:
-        """An agent has proved itself. A stale one is told to end what it runs and leave."""
+        """An agent has proved itself; run 0: it has none yet. A stale one is told to end what it
+        runs and, unless its place is wanted, to leave."""
         known = self.gang.members.get(member)
-        if known is None or known.run != run or known.state in states.MEMBER_ENDED:
-            stop = {"op": "stop", "grace": 0.0, "reason": "stale"}
-            return [Send(peer, stop), Send(peer, {"op": "bye"})]
-        self.peers[member] = peer
+        is_live = known is not None and known.is_live
+        if known is not None and is_live and known.run == run:
+            self.peers[member] = peer
+            return self._owed(member, run)
+        if self.in_place and not self.gang.is_terminal:
+            if known is not None and is_live and not known.host and run < known.run:
+                # It was launched, and whoever was to run it has not been here.
+                self.peers[member] = peer
+                again = self._again(peer, known.run, self.gang.attempt)
+                return [again, *self._owed(member, known.run)]
+            if not is_live or not run:
+                self.peers[member] = peer
+                return [Send(peer, STALE)] if run else []
+        return [Send(peer, STALE), Send(peer, {"op": "bye"})]
+
+    def _owed(self, member: str, run: int) -> List[Effect]:
+        """The stop that this run has not heard of yet."""
         owed = self._owed_stops.get(member)
         return [self._stop(owed)] if owed is not None and owed.run == run else []
 
     def on_message(
         self, peer: Peer, member: str, run: int, message: Message, now: float
     ) -> List[Effect]:
-        op = message.get("op")
+        """`run` is what the agent said hello with; an agent in place has come further since, and
+        every message names the run it is about."""
+        op, run = message.get("op"), int(message.get("run", run))
+        if op == "alive":
+            return [Send(peer, {"op": "alive"})]
         if op == "ready":
             ports = tuple(int(p) for p in message["ports"])
             return self.on_event(ev.MemberReady(member, run, str(message["host"]), ports), now)
@@ -133,8 +153,7 @@ class Coordinator:
             self._owed_stops.pop(command.member, None)
             peer = self.peers.get(command.member)
             if self.in_place and peer is not None:
-                again = {"op": "again", "run": command.run, "attempt": command.attempt}
-                return [Send(peer, again)]
+                return [self._again(peer, command.run, command.attempt)]
             return [command]
         if isinstance(command, (ev.Release, ev.Finish)):
             return [command]
@@ -143,6 +162,10 @@ class Coordinator:
     def _stop(self, command: ev.StopMember) -> Send:
         message = {"op": "stop", "grace": command.grace, "reason": command.reason}
         return Send(self.peers[command.member], message)
+
+    @staticmethod
+    def _again(peer: Peer, run: int, attempt: int) -> Send:
+        return Send(peer, {"op": "again", "run": run, "attempt": attempt})
 
     def world(self, opened: ev.OpenBarrier) -> World:
         members = []

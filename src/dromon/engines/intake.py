@@ -107,7 +107,8 @@ class Intake:
                 data["command"], fallback = self._command(request)
             else:
                 fallback = _command_name(data.get("command", "job"))
-            job = spec.load_data(data, "request", [*_flags(request.options), *request.overrides])
+            overrides = [*_flags(request.options), *request.overrides]
+            job = spec.load_data(data, request.file or "request", overrides)
         return job, base, label(job.name or fallback)
 
     def take(self, request: Request, seen: "Seen | None" = None) -> Taken:
@@ -115,7 +116,7 @@ class Intake:
         job, base, name = self.parse(request)
         id = f"{name}-{request.token or token()}"
         asked, job = job, spec.resolve(job, id=id, name=name)
-        supplied = self._supplied(job, {**request.environ, **request.supplied})
+        supplied = self._supplied(job, request.environ, request.supplied)
         _check_script(job, base)
         key = (base, job.workdir, tuple(job.files.items()))
         found = seen.code.get(key) if seen is not None else None
@@ -128,11 +129,11 @@ class Intake:
             **about_code,
             "user": self.user,
             "cwd": request.cwd,
-            "file": request.file,
+            "file": request.file if request.text is not None else None,
             "inherited": _inherited(request.environ, supplied),
         }
         data = _absolute_volumes(job.to_data(), base)
-        if "${" in json.dumps(asked.to_data()):
+        if spec.has_placeholders(asked):
             facts["unresolved"] = asked.to_data()  # a rerun with overrides fills it in anew
         launch = Launch(
             id=id,
@@ -160,7 +161,7 @@ class Intake:
         _refuse_other_code(spec.load_data(asked, "request", []), job)
         id = f"{old['name']}-{token}"
         unresolved, job = job, spec.resolve(job, id=id, name=old["name"])
-        supplied = self._supplied(job, {**environ, **supplied})
+        supplied = self._supplied(job, environ, supplied)
         facts = {**old["facts"], "inherited": _inherited(environ, supplied)}
         if "unresolved" in facts:
             facts["unresolved"] = unresolved.to_data()
@@ -191,10 +192,15 @@ class Intake:
             words = ["bash", *words]
         return words, _command_name(words)
 
-    def _supplied(self, job: spec.Job, environ: Mapping[str, str]) -> dict[str, str]:
+    def _supplied(
+        self, job: spec.Job, environ: Mapping[str, str], given: Mapping[str, str]
+    ) -> dict[str, str]:
         wanted = {k for r in job.roles.values() for k, v in r.env.items() if v is None}
         wanted |= {k for k, v in job.env.items() if v is None}
         wanted |= set(job.secrets)
+        if not wanted:
+            return {}
+        environ = {**environ, **given}
         missing = sorted(wanted - set(environ))
         if missing:
             raise Refused(

@@ -22,11 +22,16 @@ QUICK_LOSS = 60.0
 
 
 def kind_of(exit: Exit) -> str:
-    """The policy event an exit stands for: "", member_failed, member_evicted or member_lost."""
-    if exit.cause in (EVICTED, PREEMPTED):
-        return "member_evicted"
+    """The policy event of an exit that the gang did not ask for: "", member_failed, member_evicted
+    or member_lost.
+
+    A member that was told to stop all the same was told so from outside, with its place: however
+    well it saved and left, it did not do its work.
+    """
     if exit.cause == LOST:
         return "member_lost"
+    if exit.stopped or exit.cause in (EVICTED, PREEMPTED):
+        return "member_evicted"
     return "" if exit.ok else "member_failed"
 
 

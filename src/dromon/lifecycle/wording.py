@@ -14,6 +14,7 @@ _HINTS = {
     causes.ENVIRONMENT: "Check `environment` in the job file.",
 }
 _CAUSE_WORDS = {causes.OUT_OF_MEMORY: "out of memory", causes.TIMEOUT: "out of time"}
+_TAKEN_WORDS = {causes.LOST: "lost", causes.PREEMPTED: "preempted"}
 
 
 def signal_name(number: int) -> str:
@@ -61,10 +62,15 @@ def _says_no_more(exit: Exit) -> bool:
 
 
 def failed(who: Who, exit: Exit) -> Verdict:
-    """Of a member that ended otherwise than with 0."""
-    cause = causes.USER_ERROR if exit.cause == causes.SUCCESS else exit.cause
+    """Of a member that ended otherwise than it should: with 0 only if it was told to stop."""
+    cause = exit.cause
+    if cause == causes.SUCCESS:
+        cause = causes.EVICTED if exit.stopped else causes.USER_ERROR
+    how = f"was {_TAKEN_WORDS.get(cause, 'evicted')}" if exit.ok else _how(exit)
     why = "" if _says_no_more(exit) else exit.message or _CAUSE_WORDS.get(cause, "")
-    message = f"{who} {_how(exit)}" + (f": {why}" if why else "")
+    if exit.ok and not why:
+        why = "it was told to stop from outside"
+    message = f"{who} {how}" + (f": {why}" if why else "")
     return replace(
         who.verdict(cause, message),
         code=exit.code, signal=exit.signal, last_lines=exit.last_lines,

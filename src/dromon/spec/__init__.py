@@ -5,7 +5,7 @@ pydantic and YAML live here and nowhere else. No engine's words, no files read: 
 
 from dromon.spec.check import load_data, load_text
 from dromon.spec.model import Acls, Environment, Job, Resources, Retries, Role, Volume
-from dromon.spec.resolve import resolve
+from dromon.spec.resolve import has_placeholders, resolve
 
 __all__ = [
     "Acls",
@@ -15,6 +15,7 @@ __all__ = [
     "Retries",
     "Role",
     "Volume",
+    "has_placeholders",
     "load_data",
     "load_text",
     "resolve",

@@ -16,7 +16,7 @@ def resolve(job: Job, *, id: str, name: str, volumes: Mapping[str, str] | None =
 
     With no `volumes`, `${volumes.…}` stays: a cluster fills it in on the node.
     """
-    if not any("${" in text for _, text in texts(job)):
+    if not has_placeholders(job):
         return job.model_copy(update={"name": name})
     filler = _filler(job, id, name, volumes)
     filled = _filled(job, filler).model_copy(update={"name": name})
@@ -25,6 +25,10 @@ def resolve(job: Job, *, id: str, name: str, volumes: Mapping[str, str] | None =
             [Problem(name, 0, 0, "", bad.text, bad.suggestion) for bad in filler.unfilled]
         )
     return filled
+
+
+def has_placeholders(job: Job) -> bool:
+    return any("${" in text for _, text in texts(job))
 
 
 def texts(job: Job) -> Iterator[tuple[Path, str]]:

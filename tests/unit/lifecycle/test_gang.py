@@ -627,6 +627,35 @@ def test_exit_whose_cause_is_a_loss_uses_no_retry(play):
     assert p.exits("worker-0", code=143, cause="evicted") == [Release()]
 
 
+def test_member_told_to_stop_from_outside_has_not_succeeded_though_it_exits_with_zero(play):
+    p = play(max_retries=0).running()
+    assert p.exits("worker-1", stopped=True) == [StopMember("worker-0", 1, 30.0, "failure")]
+    assert p.exits("worker-0", stopped=True) == [Release()]
+    assert (p.gang.state, p.gang.retries_used) == (states.QUEUED, 0)
+
+
+def test_member_told_to_stop_by_the_gang_has_ended_as_it_was_meant_to(play):
+    p = play(CHIEF, PS).running()
+    p.exits("chief-0")
+    assert finish(p.exits("ps-0", stopped=True)).state == states.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("cause", "message", "words"),
+    [
+        ("success", "", "was evicted: it was told to stop from outside"),
+        ("lost", "nothing was heard", "was lost: nothing was heard"),
+    ],
+)
+def test_exit_with_zero_of_a_member_taken_away_is_told_as_that(play, cause, message, words):
+    abort = {"member_evicted": "abort_job", "member_lost": "abort_job"}
+    p = play(workers(1), policies=abort).running()
+    verdict = finish(p.exits("worker-0", cause=cause, message=message, stopped=True)).verdict
+    assert verdict.message == f"worker-0 {words}"
+    assert verdict.cause == ("lost" if cause == "lost" else "evicted")
+    assert verdict.exit_code == 1
+
+
 def test_loss_may_abort_the_job(play):
     p = play(policies={"member_lost": "abort_job"}).running()
     p.lost("worker-1", "node n7 does not answer")

@@ -76,11 +76,15 @@ class Arbiter:
         number = self._number
         rows: list[tuple[Row, bool]] = []
         new: list[tuple[Row, Submission, tuple[Any, ...]]] = []
+        known = self.journal.jobs([submission.id for submission in submissions])
+        fitting: set[tuple[RoleAsk, ...]] = set()
         for submission in submissions:
-            row = self.journal.job(submission.id)
+            row = known.get(submission.id)
             if row is None:
                 asks = role_asks(submission.request)
-                self.refuse_the_impossible(submission.id, asks)
+                if asks not in fitting:
+                    self.refuse_the_impossible(submission.id, asks)
+                    fitting.add(asks)
                 number += 1
                 row = _row(submission, number, now)
                 new.append((row, submission, asks))
@@ -239,14 +243,23 @@ class Arbiter:
         for uuid in wanted:
             fd = self.locks.take(uuid, {"user": self.user, "job": job.id})
             if fd is None:
-                said = self.locks.holder(uuid) or {}
-                by = said.get("job") or f"user {said.get('user', 'unknown')}"
+                by = self.holder(uuid) or "user unknown"
                 self.cluster.apply(sched.GpuHeld(self.machine.name, uuid, by))
                 _close_all(list(held.values()))
                 return False
             held[uuid] = fd
         job.gpu_fds = held
         return True
+
+    def holder(self, uuid: str) -> str | None:
+        """Who has this GPU now, in words."""
+        said = self.locks.holder(uuid)
+        if said is None:
+            return None
+        user, job = said.get("user", "unknown"), said.get("job")
+        if not job:
+            return f"user {user}"
+        return str(job) if user == self.user else f"{job} of {user}"
 
     def look_for_freed_gpus(self) -> None:
         """Other users' daemons do not tell when they let a GPU go; and ours are in use."""

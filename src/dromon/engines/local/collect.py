@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,12 +24,13 @@ from dromon.packaging import environment, snapshot
 from dromon.storage.blobs import BlobStore
 
 
-def collect(home: Home, blobs: BlobStore) -> int:
-    """Records of no job, and blobs no job names. Returns the bytes freed in the store."""
-    records = os.listdir(home.path("jobs"))  # before the rows: a record comes after its row
-    known = {id for id, _ in _requests(home.journal)}
-    for name in set(records) - known:
-        shutil.rmtree(home.record(name), ignore_errors=True)
+def collect(home: Home, blobs: BlobStore, removed: Sequence[str] = ()) -> int:
+    """The records of removed jobs, and blobs no job names. Returns the bytes freed in the store.
+
+    Records nobody removed stay, also when the journal does not know them: a journal can be lost.
+    """
+    for id in removed:
+        shutil.rmtree(home.record(id), ignore_errors=True)
     return blobs.gc(lambda: _blobs(home, blobs))
 
 

@@ -6,6 +6,7 @@ and the daemon.
 
 import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from dromon import __version__
@@ -61,11 +62,7 @@ class Desk(Submissions, Questions):
                 raise UsageError(f"{row.id} is still {row.state}", hint=f"dromon stop {row.number}")
         self._forget(rows)
 
-        def take_away() -> Message:
-            freed = collect.collect(self.daemon.home, self.daemon.blobs)
-            return {"removed": [row.id for row in rows], "freed": freed}
-
-        self._cleaning(wire, take_away)
+        self._clean(wire, {"removed": [row.id for row in rows]}, environments=False)
 
     def on_gc(self, wire: Command, message: Message) -> None:
         journal, age = self.daemon.journal, message.get("older_than")
@@ -75,25 +72,29 @@ class Desk(Submissions, Questions):
             wire.send({"ok": True, **found, "freed": 0})
             return
         self._forget(rows)
+        self._clean(wire, found, environments=True)
 
-        def take_away() -> Message:
-            home = self.daemon.home
-            freed = collect.collect(home, self.daemon.blobs)
-            return {**found, "freed": freed + collect.Environments(home).collect()}
-
-        self._cleaning(wire, take_away)
-
-    def _cleaning(self, wire: Command, work: Callable[[], Message]) -> None:
+    def _clean(self, wire: Command, found: Message, *, environments: bool) -> None:
         """In a thread of its own: it waits for those who submit, and they need the others."""
-        future = self.daemon.runner.cleaner.submit(work)
-        future.add_done_callback(
-            lambda f: self.daemon.loop.call_soon_threadsafe(
-                self._guard, wire, lambda: wire.send({"ok": True, **f.result()})
-            )
-        )
+        daemon = self.daemon
+        removed = daemon.journal.removed()  # with those an earlier life did not come to
+
+        def work() -> int:
+            freed = collect.collect(daemon.home, daemon.blobs, removed)
+            return freed + (collect.Environments(daemon.home).collect() if environments else 0)
+
+        def answer(future: "Future[int]") -> None:
+            freed = future.result()
+            daemon.journal.buried(removed)
+            daemon.journal.commit()
+            wire.send({"ok": True, **found, "freed": freed})
+
+        def done(future: "Future[int]") -> None:
+            daemon.loop.call_soon_threadsafe(self._guard, wire, lambda: answer(future))
+
+        daemon.runner.cleaner.submit(work).add_done_callback(done)
 
     def _forget(self, rows: list[Row]) -> None:
-        """What is left of them is taken away by `collect`, now or, should we be killed, later."""
         journal = self.daemon.journal
         journal.put("last_number", str(journal.last_number()))
         journal.remove(row.id for row in rows)

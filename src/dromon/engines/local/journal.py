@@ -8,7 +8,7 @@ see what was committed.
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dromon.errors import EngineError, StateDirectoryUnusable
@@ -16,10 +16,10 @@ from dromon.errors import EngineError, StateDirectoryUnusable
 SCHEMA = 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (
-  id TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, name TEXT NOT NULL, state TEXT NOT NULL,
+  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, state TEXT NOT NULL,
   submitted REAL NOT NULL, started REAL, ended REAL, attempt INTEGER NOT NULL DEFAULT 0,
   request TEXT NOT NULL, verdict TEXT
-) WITHOUT ROWID;
+);
 CREATE INDEX IF NOT EXISTS jobs_active ON jobs(number) WHERE ended IS NULL;
 CREATE INDEX IF NOT EXISTS jobs_name ON jobs(name, number);
 CREATE TABLE IF NOT EXISTS events (
@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS events (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+_REMOVED = "removed:"  # in meta: a job forgotten whose record may still lie there
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -107,9 +108,16 @@ class Journal:
         )
 
     def remove(self, jobs: Iterable[str]) -> None:
+        """Forget these jobs; `removed` names them until `buried` says that their records are
+        gone too."""
         for job in jobs:
             self._pending.append(("DELETE FROM events WHERE job=?", (job,)))
             self._pending.append(("DELETE FROM jobs WHERE id=?", (job,)))
+            self.put(_REMOVED + job, "")
+
+    def buried(self, jobs: Iterable[str]) -> None:
+        for job in jobs:
+            self._pending.append(("DELETE FROM meta WHERE key=?", (_REMOVED + job,)))
 
     def put(self, key: str, value: str) -> None:
         self._pending.append(("INSERT OR REPLACE INTO meta VALUES (?,?)", (key, value)))
@@ -152,12 +160,21 @@ class Journal:
         found = self._db.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
         return None if found is None else str(found[0])
 
+    def removed(self) -> list[str]:
+        found = self._db.execute("SELECT key FROM meta WHERE key GLOB ?", (_REMOVED + "*",))
+        return [str(key).removeprefix(_REMOVED) for (key,) in found]
+
     def _rows(self, where: str, *values: object) -> Iterator[Row]:
         for found in self._db.execute(f"SELECT {_COLUMNS} FROM jobs {where}", values):
             yield Row(*found)
 
     def job(self, id: str) -> Row | None:
         return next(self._rows("WHERE id=?", id), None)
+
+    def jobs(self, ids: Sequence[str]) -> dict[str, Row]:
+        """Those of these ids that are known."""
+        found = self._rows("WHERE id IN (SELECT value FROM json_each(?))", json.dumps(ids))
+        return {row.id: row for row in found}
 
     def by_number(self, number: int) -> Row | None:
         return next(self._rows("WHERE number=?", number), None)

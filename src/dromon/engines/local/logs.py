@@ -47,7 +47,7 @@ def lines(
                 continue
             if found:
                 quiet = time.monotonic()
-            # After a quiet time t look again in t/50: a line is seen soon, an idle job costs little.
+            # After a quiet time t look again in t/50: lines are seen soon, idle jobs cost little.
             watch.wait(min(LATEST, max(SOONEST, (time.monotonic() - quiet) / 50)))
 
 

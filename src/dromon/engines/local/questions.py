@@ -142,7 +142,7 @@ class Questions(Counter):
             {
                 "index": d.index, "uuid": d.uuid, "name": d.name, "kind": d.kind,
                 "memory": d.memory, "job": held.get(d.uuid),
-                "holder": arbiter.locks.holder(d.uuid),
+                "holder": arbiter.holder(d.uuid),
             }
             for d in machine.gpus
         ]  # fmt: skip

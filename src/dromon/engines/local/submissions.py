@@ -87,38 +87,41 @@ class Submissions(Counter):
         self._after_sync(lambda: wire.send({"ok": True, **_accepted(row, created, ())}))
 
     def on_submit_many(self, wire: Command, message: Message) -> None:
-        """Many jobs from one place: one snapshot, `BATCH` jobs to a commit."""
-        requests = message["requests"]
-        common = message["common"]
+        """Many jobs from one place: one snapshot, all of them valid or none accepted, `BATCH`
+        jobs to a commit."""
+        requests, common = message["requests"], message["common"]
         accepted: list[list[Any]] = []
-        seen = Seen()
         pins = ExitStack()
 
-        def take(start: int) -> list[Submission]:
+        def take() -> list[Submission]:
+            # In a thread: it takes a while, and whoever cleans up may have to be waited for.
+            pins.enter_context(self.daemon.blobs.pinned())
+            seen = Seen()
             made = []
-            for data in requests[start : start + BATCH]:
-                taken = self.intake.take(Request.from_json({**common, **data}), seen)
+            for number, data in enumerate(requests):
+                request = Request.from_json({"file": f"jobs[{number}]", **common, **data})
+                taken = self.intake.take(request, seen)
                 record = self.daemon.home.record(taken.launch.id)
                 made.append(compile_launch(taken.launch, record, taken.job))
             return made
 
-        def next_batch(start: int) -> None:
+        def put(submissions: list[Submission]) -> None:
             with ExitStack() as unless_more:
                 unless_more.push(pins)
-                if start >= len(requests):
+                if not submissions:
                     wire.send({"ok": True, "accepted": accepted})
                     return
-                for row, _ in self._put(take(start)):
+                for row, _ in self._put(submissions[:BATCH]):
                     accepted.append([row.id, row.number, row.name])
                 unless_more.pop_all()
-            self._after_sync(lambda: self._guard(wire, lambda: next_batch(start + BATCH)))
+            self._after_sync(lambda: self._guard(wire, lambda: put(submissions[BATCH:])))
 
-        def pin() -> int:
-            pins.enter_context(self.daemon.blobs.pinned())
-            return 0
+        def taken(future: "Future[list[Submission]]") -> None:
+            if future.exception() is not None:
+                pins.close()
+            self._guard(wire, lambda: put(future.result()))
 
-        # In a thread, because whoever cleans up may have to be waited for.
-        self._in_thread(pin, lambda first: self._guard(wire, lambda: next_batch(first.result())))
+        self._in_thread(take, taken)
 
     def _accept(self, wire: Command, taken: Taken, submission: Submission) -> None:
         row, created = self._put([submission])[0]

@@ -220,6 +220,22 @@ def test_a_job_waits_for_another_users_gpu_and_starts_once_it_is_let_go(bench):
     assert bench.hands.of("launch") == [(job.id, "worker-0/1")]
 
 
+def test_whose_a_gpu_is_is_said_in_words(bench):
+    job = bench.submit(**GPU)
+    fds = [
+        bench.locks.take("FAKE-1", {"user": "bob", "job": "eval-aaaaaa"}),
+        bench.locks.take("FAKE-2", {"user": "bob"}),
+    ]
+    assert [bench.arbiter.holder(f"FAKE-{i}") for i in range(4)] == [
+        job.id,
+        "eval-aaaaaa of bob",
+        "user bob",
+        None,
+    ]
+    for fd in fds:
+        os.close(fd)
+
+
 def test_a_lock_in_use_does_not_look_old(bench):
     job = bench.submit(**GPU)
     (seat,) = job.placement.values()

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,21 @@ def test_all_of_one_job_go_and_others_stay(cgroups: Cgroups):
 
 def test_removing_what_is_gone_is_no_error(cgroups: Cgroups):
     cgroups.remove(os.path.join(cgroups.parent, "dromon-never-was"))
+
+
+def test_a_job_over_its_memory_is_told_so_and_leaves_no_cgroup_behind(cgroups, local, jobs):
+    """Also when the daemon that made it was killed meanwhile."""
+    go = jobs.cwd.parent / "go"
+    wait = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+    id = jobs.run("python3", "-c", wait + GREEDY, resources={"memory": LIMIT})
+    jobs.until(id, "running")
+    mine = [n for n in os.listdir(cgroups.parent) if n.startswith(f"dromon-{id}-")]
+    assert len(mine) == 1
+    os.kill(int(local.client.ask("daemon_status")["pid"]), 9)
+    go.touch()
+    status = local.wait(id, 60)
+    assert (status.state, status.verdict["cause"]) == ("failed", "out_of_memory")
+    deadline = time.monotonic() + 10
+    while os.path.exists(os.path.join(cgroups.parent, mine[0])) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not os.path.exists(os.path.join(cgroups.parent, mine[0]))

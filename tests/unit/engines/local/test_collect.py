@@ -52,7 +52,7 @@ class Store:
         return snapshot.snapshot(str(work), self.blobs, index_dir=self.home.path("index")).digest
 
     def collect(self) -> int:
-        return collect.collect(self.home, self.blobs)
+        return collect.collect(self.home, self.blobs, self.journal.removed())
 
     def stored(self) -> set[str]:
         return {digest for digest, _, _ in self.blobs._all()}
@@ -87,16 +87,17 @@ def test_what_nothing_names_any_more_goes(store):
     store.job("b-aaaaaa", code=other)
     store.journal.remove(["a-aaaaaa"])
     store.journal.commit()
+    assert store.journal.removed() == ["a-aaaaaa"]
     assert store.collect() > 0
     assert store.stored() == snapshot.reachable(other, store.blobs)
     assert os.listdir(store.home.path("jobs")) == ["b-aaaaaa"]
 
 
-def test_a_record_left_by_a_daemon_killed_while_removing_goes(store):
-    os.makedirs(store.home.record("gone-aaaaaa"))
-    Path(store.home.record("gone-aaaaaa"), "log").write_text("x")
+def test_a_record_the_journal_does_not_know_stays(store):
+    """A journal can be lost; the records must not follow it."""
+    os.makedirs(store.home.record("old-aaaaaa"))
     store.collect()
-    assert os.listdir(store.home.path("jobs")) == []
+    assert os.listdir(store.home.path("jobs")) == ["old-aaaaaa"]
 
 
 def test_a_damaged_snapshot_does_not_keep_everything_from_being_cleaned(store):
@@ -196,6 +197,20 @@ def test_removing_a_job_frees_its_record_its_code_and_its_outputs(local, jobs):
     assert blobs_of(local) == before
     assert not os.path.exists(local.home.record(id))
     assert jobs.run("true") != id
+
+
+def test_a_record_left_by_a_daemon_killed_while_removing_goes_with_the_next_cleaning(local, jobs):
+    id = jobs.run("true")
+    jobs.end(id)
+    stop = local.client.ask("daemon_stop")
+    local.client.wait_gone(int(stop["pid"]))
+    journal = Journal(local.home.journal)
+    journal.remove([id])
+    journal.commit()
+    journal.close()
+    assert os.path.isdir(local.home.record(id))
+    local.client.ask("gc")
+    assert not os.path.exists(local.home.record(id))
 
 
 def test_cleaning_leaves_a_queued_job_all_it_needs(local, jobs):

@@ -128,7 +128,7 @@ def test_a_gpu_in_use_is_shown_with_its_job(local, jobs):
     (node,) = local.nodes()
     assert node.free["gpus"] == 1
     (held,) = [gpu for gpu in node.gpus if gpu["job"]]
-    assert held["job"] == held["holder"]["job"] == id
+    assert held["job"] == held["holder"] == id
     local.stop(id, 0.0)
     jobs.end(id)
     assert local.nodes()[0].free["gpus"] == 2

@@ -2,8 +2,11 @@
 
 import os
 import pwd
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -146,3 +149,30 @@ def test_the_shared_directory_is_open_to_everybody_and_sticky(tmp_path: Path):
     os.close(locks.take("GPU-1", {}))
     assert os.stat(locks.root).st_mode & 0o7777 == 0o1777
     assert os.stat(tmp_path / "shared" / "GPU-1.lock").st_mode & 0o777 == 0o666
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as two users")
+def test_two_accounts_share_one_directory_of_locks():
+    root = tempfile.mkdtemp(prefix="dromon-locks-", dir="/tmp")
+    os.chmod(root, 0o1777)
+    locks = Locks(root)
+
+    def as_nobody(work: Callable[[], bool]) -> bool:
+        child = os.fork()
+        if child == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+            os._exit(0 if work() else 1)
+        return os.waitpid(child, 0)[1] == 0
+
+    fd = locks.take("GPU-1", {"user": "ann"})
+    assert as_nobody(lambda: locks.take("GPU-1", {"user": "bob"}) is None)
+    assert as_nobody(lambda: locks.holder("GPU-1") == {"user": "ann"})
+    os.close(fd)
+    assert as_nobody(lambda: locks.take("GPU-1", {"user": "bob"}) is not None)
+    assert as_nobody(lambda: locks.take("GPU-2", {"user": "bob"}) is not None)
+    for name in ("GPU-1", "GPU-2"):  # made by one, then by the other
+        again = locks.take(name, {"user": "ann"})
+        assert again is not None
+        os.close(again)
+    shutil.rmtree(root)

@@ -125,3 +125,16 @@ def test_what_the_disk_refused_is_committed_once_there_is_room(tmp_path: Path):
     again = Journal(path)
     assert [r.number for r in again.active()] == [1]
     again.close()
+
+
+def test_a_removed_job_is_named_until_its_record_is_gone_too(journal: Journal):
+    journal.add_job(row(1))
+    journal.add_event("train-000001", 1, 5.0, {"kind": "Tick"})
+    journal.remove(["train-000001"])
+    journal.commit()
+    assert journal.job("train-000001") is None
+    assert journal.events("train-000001") == []
+    assert journal.removed() == ["train-000001"]
+    journal.buried(["train-000001"])
+    journal.commit()
+    assert journal.removed() == []

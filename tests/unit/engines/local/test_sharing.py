@@ -35,7 +35,7 @@ def test_each_sees_what_the_other_holds_and_gets_what_is_left(users, on, tmp_pat
     (node,) = bob.nodes()
     assert node.free["gpus"] == 1
     (held,) = [gpu for gpu in node.gpus if gpu["holder"]]
-    assert (held["job"], held["holder"]["job"]) == (None, theirs)
+    assert (held["job"], held["holder"]) == (None, theirs)
 
     jobs = on(bob, tmp_path)
     mine = jobs.run("echo $CUDA_VISIBLE_DEVICES", resources={"gpus": 1})
@@ -81,7 +81,7 @@ def test_a_gpu_stays_held_while_any_process_of_the_job_lives(users, on, tmp_path
     id = jobs.run("sleep 60", resources={"gpus": 2})
     jobs.until(id, "running")
     os.kill(int(ann.client.ask("daemon_status")["pid"]), 9)
-    assert [gpu["holder"]["job"] for gpu in bob.nodes()[0].gpus] == [id, id]
+    assert [gpu["holder"] for gpu in bob.nodes()[0].gpus] == [id, id]
     ann.stop(id, 0.0)
     jobs.end(id)
     assert bob.nodes()[0].free["gpus"] == 2
