@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -167,9 +168,19 @@ def test_a_member_over_its_memory_limit_is_out_of_memory_with_both_figures(bench
     job = bench.status("@last")
     assert (job["state"], job["verdict"]["cause"]) == ("failed", "out_of_memory"), job["verdict"]
     said = job["verdict"]["message"]
-    assert "64" in said
-    assert "MiB" in said
+    assert re.search(r"used [\d.]+ MiB .* limit (is|of) 64.0 MiB", said), said
     assert said in done.stderr or "out of memory" in done.stderr
+
+
+def test_a_child_killed_for_memory_is_the_members_cause_too(bench: Bench):
+    """The kernel takes the biggest process; the shell above it only sees that it is gone."""
+    if not has_cgroups(bench):
+        pytest.skip("a single process is only killed by a cgroup, and none may be made here")
+    bench.write("grow.py", "x = []\nwhile True: x.append(bytearray(1 << 20))\n")
+    bench("run", "--memory", "64MiB", "--", "sh", "-c", "python grow.py; exit 9", code=9)
+    job = bench.status("@last")
+    assert (job["state"], job["verdict"]["cause"]) == ("failed", "out_of_memory"), job["verdict"]
+    assert "its limit is 64.0 MiB" in job["verdict"]["message"]
 
 
 def test_shared_memory_counts_against_the_limit_too(bench: Bench):

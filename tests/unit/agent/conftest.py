@@ -23,6 +23,7 @@ from dromon.agent.record import Record
 from dromon.frameworks.world import Member, World
 
 KEY = b"0123456789abcdef"
+JOB = f"job-{os.getpid()}"  # what is left of it is ended by its name: another worker has its own
 PATIENCE = 30.0
 
 
@@ -107,7 +108,7 @@ class FakeCoordinator:
 
     def barrier(self, ports: list[int]) -> dict[str, Any]:
         member = Member("worker", 0, 0, "127.0.0.1", tuple(ports), gpus=self.gpus)
-        world = World("job-abc", 1, self.framework, (member,))
+        world = World(JOB, 1, self.framework, (member,))
         return {"op": "world", "world": world.to_json()}
 
     def send(self, message: dict[str, Any]) -> None:
@@ -163,7 +164,7 @@ class Stage:
         env = {"PATH": os.environ["PATH"], "HOME": str(self.work), **how.pop("env", {})}
         where = {"record": self.record.root, "work": str(self.work), **how}
         usual = {"run": 1, "attempt": 1, "grace": 5.0, "framework": "none", **where}
-        return AgentPlan("job-abc", "worker", 0, command=command, env=env, **usual)
+        return AgentPlan(JOB, "worker", 0, command=command, env=env, **usual)
 
     def launch(self, plan: AgentPlan, fds: list[int] | None = None) -> None:
         send_launch(self._launcher, plan, fds or [])
@@ -211,7 +212,7 @@ class Stage:
             if owner is not None and owner.is_alive:
                 os.kill(owner.pid, 9)
         for run in (1, 2):
-            process.kill_survivors(f"job-abc/worker-0/{run}")
+            process.kill_survivors(f"{JOB}/worker-0/{run}")
         for coordinator in self._coordinators:
             try:
                 coordinator.die()

@@ -111,3 +111,7 @@ def test_out_of_memory_counters_of_both_cgroup_versions(tmp_path):
     both = [str(tmp_path / "v2"), str(tmp_path / "v1"), str(tmp_path / "none")]
     assert memory.oom_kills(both) == 7
     assert memory.machine_oom_kills() >= 0
+    assert memory.peak(both) == 0
+    (tmp_path / "v2" / "memory.peak").write_text("5000\n")
+    (tmp_path / "v1" / "memory.max_usage_in_bytes").write_text("7000\n")
+    assert memory.peak(both) == 7000

@@ -142,13 +142,13 @@ def test_member_sees_its_variables_its_directory_and_no_input(stage):
     assert fds == ["0", "1", "2", "3"]  # the fourth lists them
     assert variables["MINE"] == "1"
     assert variables["PYTHONUNBUFFERED"] == "1"
-    assert variables["DROMON_MEMBER"] == "job-abc/worker-0/1"
+    assert variables["DROMON_MEMBER"] == f"job-{os.getpid()}/worker-0/1"
     ours = {k[7:]: v for k, v in variables.items() if k.startswith("DROMON_")}
     del ours["MEMBER"]
     assert ours == {
-        "JOB_ID": "job-abc", "ROLE": "worker", "INDEX": "0", "RANK": "0", "WORLD_SIZE": "1",
-        "ATTEMPT": "4", "RUN": "1", "GRACE": "7.5", "CONFIG": stage.record.config,
-        "PROCESS": "0", "PROCESSES": "1",
+        "JOB_ID": f"job-{os.getpid()}", "ROLE": "worker", "INDEX": "0", "RANK": "0",
+        "WORLD_SIZE": "1", "ATTEMPT": "4", "RUN": "1", "GRACE": "7.5",
+        "CONFIG": stage.record.config, "PROCESS": "0", "PROCESSES": "1",
         "CHECKPOINT_DIR": stage.record.checkpoints, "MEMBER_DIR": str(stage.directory()),
     }  # fmt: skip
 
@@ -476,7 +476,7 @@ def test_survivors_of_a_killed_agent_are_found_and_killed(stage):
     owner = stage.claim()
     assert owner.is_alive
     os.kill(owner.pid, signal.SIGKILL)
-    marker = "job-abc/worker-0/1"
+    marker = f"job-{os.getpid()}/worker-0/1"
     assert set(process.survivors(marker)) == {main, daemon}
     assert process.kill_survivors(marker) == []
     assert process.survivors(marker) == []
@@ -504,7 +504,7 @@ def test_failing_agent_leaves_a_record_and_says_why(stage):
     assert (stage.directory() / "agent.err").read_text()
 
 
-WORLD = {"job": "job-abc", "attempt": 1, "framework": "none"}
+WORLD = {"job": f"job-{os.getpid()}", "attempt": 1, "framework": "none"}
 
 
 def test_large_plan_goes_through_the_launcher(stage, launcher):

@@ -91,6 +91,7 @@ class Page:
             ("attempt", status.get("attempt") if status.get("attempt", 0) > 1 else None),
             ("user", status.get("user")),
             ("record", self.data.get("record")),
+            ("files", self.data.get("work")),
         ]
         for key, value in rows:
             if value not in (None, ""):
