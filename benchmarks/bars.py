@@ -240,9 +240,9 @@ def gangs(folder: str) -> Iterator[Bar]:
     contenders.update({str(n): gang(n) for n in sizes})
     found = side_by_side(contenders, rounds=7)
     curve = {n: found[str(n)] / (n * found["P"] / CORES) for n in sizes}
+    detail = {"P ms": found["P"] * 1e3, **{f"N={n}": x for n, x in curve.items()}}
     for n in (16, 64):
-        yield Bar(f"gang of {n}", curve[n], 1.2, "x N P/cores",
-                  detail={"P ms": found["P"] * 1e3, **{f"N={n}": x for n, x in curve.items()}})  # fmt: skip
+        yield Bar(f"gang of {n}", curve[n], 1.2, "x N P/cores", detail=detail)
 
 
 ALL: dict[str, Callable[[str], Iterator[Bar]]] = {

@@ -51,7 +51,7 @@ def parse_duration(text: Union[str, int, float]) -> float:
 
 
 def format_size(size: float) -> str:
-    """"1.5 GiB": three significant figures at most."""
+    """Three significant figures at most: 1.5 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
@@ -60,7 +60,7 @@ def format_size(size: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """"42s", "3m12s", "2h05m", "4d3h"."""
+    """As short as it stays clear: 42s, 3m12s, 2h05m, 4d3h."""
     if seconds < 0:
         return "0s"
     if seconds < 9.95:

@@ -5,7 +5,6 @@ waits are generous, and members talk to the test through their logs and their ch
 """
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -19,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from dromon.agent.record import Record
+from dromon.engines import outputs
 from dromon.engines.base import Engine, Filter, JobRef, JobStatus, Launch
 from dromon.engines.intake import Intake, Request
 from dromon.storage.blobs import BlobStore
@@ -63,6 +64,9 @@ class Bench:
         self.home = home
         self.intake = Intake(self.blobs(), str(home / "index"))
         self.engine = self.client()
+
+    def blobs(self) -> BlobStore:
+        return BlobStore(str(self.home / "blobs"))
 
     # ---- jobs ---------------------------------------------------------------------------------
 
@@ -166,9 +170,6 @@ class Bench:
 
     # ---- the engine's own way -----------------------------------------------------------------
 
-    def blobs(self) -> BlobStore:
-        raise NotImplementedError
-
     def client(self) -> Engine:
         raise NotImplementedError
 
@@ -181,7 +182,9 @@ class Bench:
         raise NotImplementedError
 
     def outputs(self, ref: JobRef) -> dict[str, bytes]:
-        raise NotImplementedError
+        listed = outputs.read(Record(str(self.home / "jobs" / ref)))["outputs"]
+        blobs = self.blobs()
+        return {o["path"]: blobs.read(o["digest"]) for o in listed if not o.get("missing")}
 
     def survivors(self) -> list[str]:
         """Processes of this bench's members, as far as this machine can see them."""
@@ -207,9 +210,6 @@ class MemoryBench(Bench):
         self.controller = Controller(self.cluster)
         super().__init__(home)
 
-    def blobs(self) -> BlobStore:
-        return BlobStore(str(self.home / "blobs"))
-
     def client(self) -> Engine:
         from dromon.engines.memory.engine import MemoryEngine
 
@@ -227,10 +227,6 @@ class MemoryBench(Bench):
         time.sleep(after)
         self.controller = Controller(self.cluster)
 
-    def outputs(self, ref: JobRef) -> dict[str, bytes]:
-        root = self.home / "jobs" / ref / "outputs"
-        return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
-
     def close(self) -> None:
         self.cluster.close()
         self.controller.drop()
@@ -238,9 +234,6 @@ class MemoryBench(Bench):
 
 class LocalBench(Bench):
     name = "local"
-
-    def blobs(self) -> BlobStore:
-        return BlobStore(str(self.home / "blobs"))
 
     def client(self) -> Engine:
         from dromon.engines.local.engine import LocalEngine
@@ -257,11 +250,6 @@ class LocalBench(Bench):
         pid = int((self.home / "daemon.pid").read_text().split()[0])
         os.kill(pid, signal.SIGKILL)
         time.sleep(after)
-
-    def outputs(self, ref: JobRef) -> dict[str, bytes]:
-        listed = json.loads((self.home / "jobs" / ref / "outputs.json").read_text())["outputs"]
-        blobs = self.blobs()
-        return {o["path"]: blobs.read(o["digest"]) for o in listed if not o.get("missing")}
 
     def close(self) -> None:
         pid = int((self.home / "daemon.pid").read_text().split()[0])

@@ -1,7 +1,7 @@
 """State directories that are full, read-only or on a network: said in words, and nothing is lost.
 
-A real network filesystem cannot be had in a test; what is shown is that the text the kernel gives
-for one is recognised, and that the message reaches the user.
+A real network filesystem cannot be had in a test: for NFS only the pure function is shown, on the
+text the kernel gives for such a mount; what it leads to is the same refusal as for the others.
 """
 
 import os

@@ -37,6 +37,11 @@ class Canary:
             name: f"canary-{secrets.token_hex(12)}" for name in ("CANARY", "NULL_CANARY")
         }
         self.go = bench.folder.parent / "go"
+        (bench.folder.parent / "tmp").mkdir()
+        # What the daemon starts with: whatever it or its helpers write goes below one folder.
+        self.around = {"TMPDIR": str(bench.folder.parent / "tmp"),
+                       "DROMON_CACHE": str(bench.folder.parent / "cache")}  # fmt: skip
+        bench("daemon", "start", env={**self.around, **self.values})
         bench.write("member.py", MEMBER)
         bench.write("job.yaml", (
             "name: canary\nsecrets: [CANARY]\nenv: {NULL_CANARY: null}\n"
@@ -86,7 +91,11 @@ class Canary:
             assert not self.is_in((done.stdout + done.stderr).encode()), words
 
     def submit(self, *words: str) -> str:
-        return self.bench.submit("job.yaml", *words, env=dict(self.values))
+        return self.bench.submit("job.yaml", *words, env={**self.around, **self.values})
+
+    def elsewhere(self) -> list[str]:
+        """Files outside of the state directory that hold it: the work, the cache, the scratch."""
+        return self.files(self.bench.folder.parent)
 
 
 @pytest.fixture
@@ -98,6 +107,7 @@ def the_only_file(canary: Canary, id: str) -> None:
     home = canary.bench.home
     kept = home / "secrets" / f"{id}.json"
     assert canary.files(home) == [str(kept.relative_to(home))]
+    assert canary.elsewhere() == []
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
@@ -151,6 +161,7 @@ def test_a_traceback_does_not_tell_the_secret(bench: Bench, canary: Canary):
     id = canary.submit(f"command=[python, member.py, {canary.go}, fail]")
     canary.go.touch()
     job = bench.over(id)
+    assert canary.elsewhere() == []
     assert job["state"] == "failed"
     assert "RuntimeError: cannot log in with ***" in job["verdict"]["message"]
     nowhere(canary, id)
@@ -234,6 +245,7 @@ def test_secrets_come_from_a_file_that_only_its_owner_can_read(bench: Bench, can
     assert "it is *** and ***" in done.stdout
     id = bench.status("@last")["id"]
     nowhere(canary, id)
+    assert canary.elsewhere() == ["keys"]
     bench("plan", "job.yaml", "--secrets-file", str(file))
     assert "it is *** and ***" in bench("rerun", id, "--secrets-file", str(file)).stdout
     asked = bench("run", "--secrets-file", str(file), "--secret", "CANARY", "--", "sh", "-c",

@@ -105,7 +105,9 @@ class Waiting(NamedTuple):
     """Why a job does not run yet, in one sentence and as data."""
 
     sentence: str
-    reason: str  # resources, dependency, preparing, backoff, barrier, impossible
+    # In the queue: resources, order (behind another job), about to start, impossible.
+    # Before and after it: preparing, barrier, backoff; and running, stopping, unknown.
+    reason: str
     position: int | None = None
     holders: tuple[str, ...] = ()
     missing: Mapping[str, float] = {}

@@ -227,7 +227,9 @@ class Intake:
         notes = [f"code: {files}, {format_size(taken.size)}"]
         if taken.left_out:
             size = sum(entry[2] or 0 for entry in taken.left_out)
-            notes.append(f"left out: {len(taken.left_out)} paths, {format_size(size)}")
+            count = len(taken.left_out)
+            paths = "1 path" if count == 1 else f"{count} paths"
+            notes.append(f"left out: {paths}, {format_size(size)}")
         facts: dict[str, Any] = {
             "git": snapshot.git_facts(workdir),
             "left_out": taken.left_out[:50],

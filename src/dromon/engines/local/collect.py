@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dromon.agent.record import Record
-from dromon.engines.local import outputs
+from dromon.engines import outputs
 from dromon.engines.local.arbiter import ENVIRONMENT
 from dromon.engines.local.home import Home
 from dromon.errors import PackagingError

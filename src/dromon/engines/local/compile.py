@@ -6,8 +6,8 @@ from typing import Any
 
 from dromon import frameworks
 from dromon.engines.base import Launch, Submission
+from dromon.engines.gang import gang_plan, priority
 from dromon.errors import Refused
-from dromon.lifecycle.plan import GangPlan, RolePlan
 from dromon.spec import Job
 from dromon.spec.interpolate import volume_paths
 
@@ -20,7 +20,6 @@ LACKS = {
     "tensorboard": "no TensorBoard is started; point one at the directory",
     "total_gpus": "give replicas and gpus",
 }
-PRIORITIES = {"low": 10, "normal": 50, "high": 90, "urgent": 100}
 
 
 def compile_launch(launch: Launch, record: str, job: Job | None = None) -> Submission:
@@ -89,42 +88,6 @@ def _refuse(launch: Launch, job: Job) -> None:
                 f"roles.{name}.node_label: {LACKS['node_label']}",
                 hint="Leave it out here: `roles.ROLE.node_label=null` on the command line.",
             )
-
-
-def gang_plan(id: str, job: Job) -> GangPlan:
-    names = list(job.roles)
-    roles = tuple(
-        RolePlan(
-            name=role,
-            replicas=job.roles[role].replicas,
-            min=job.roles[role].min,
-            ending=frameworks.ending(job.framework, role, names),
-            policies=job.roles[role].policies,
-        )
-        for role in frameworks.rank_order(job.framework, names)
-    )
-    return GangPlan(
-        job=id,
-        framework=job.framework,
-        roles=roles,
-        policies=job.policies,
-        max_retries=job.retries.max,
-        backoff=job.retries.backoff,
-        max_duration=job.max_duration,
-        stop_grace=job.stop_grace,
-        gang_wait=job.gang_wait,
-    )
-
-
-def priority(asked: str | int) -> int:
-    if isinstance(asked, int):
-        return asked
-    if asked not in PRIORITIES:
-        raise Refused(
-            f"priority {asked!r} is no class of this machine",
-            hint=f"Use a number, or one of {', '.join(PRIORITIES)}.",
-        )
-    return PRIORITIES[asked]
 
 
 def lacking(request: Mapping[str, Any]) -> dict[str, str]:

@@ -273,7 +273,10 @@ def main(arguments: list[str] | None = None) -> int:
         with open(os.path.join(home.runtime, "daemon.error"), "w") as file:
             json.dump(error.to_json(), file)
         return error.exit_code
-    return 0
+    # Without waiting for builders and copiers: what they leave half done is done again by the
+    # next daemon, and that one must not wait for an hour's build.
+    logging.shutdown()
+    os._exit(0)
 
 
 async def _serve(home: Home, options: argparse.Namespace) -> None:

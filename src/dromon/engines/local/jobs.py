@@ -6,6 +6,7 @@ from typing import Any
 
 from dromon.coordinator.coordinator import Coordinator
 from dromon.engines.base import JobStatus, MemberStatus
+from dromon.engines.gang import member_status, shapes
 from dromon.engines.local.journal import Row
 from dromon.lifecycle import states
 from dromon.lifecycle.gang import Gang
@@ -40,11 +41,7 @@ class Job:
         """Made when first needed: ten thousand queued jobs need none."""
         if self._coordinator is None:
             gang = Gang(GangPlan.from_json(self.request["gang"]), prepared=self.prepared)
-            shapes = {
-                name: (role["processes"], int(role["gpus"]))
-                for name, role in self.request["roles"].items()
-            }
-            self._coordinator = Coordinator(gang, shapes=shapes)
+            self._coordinator = Coordinator(gang, shapes=shapes(self.request))
         return self._coordinator
 
     @property
@@ -84,16 +81,11 @@ class Job:
         beats = self.coordinator.beats
         placed = self.placement or {}
         return tuple(
-            MemberStatus(
-                member=name,
-                run=m.run,
-                rank=m.rank,
-                state=m.state,
-                host=m.host,
-                pid=m.pid,
+            member_status(
+                name,
+                m,
                 gpus=tuple(placed[name].gpus) if name in placed else (),
                 memory=beats[name].memory if name in beats else 0,
-                exit=None if m.exit is None else m.exit.to_json(),
             )
             for name, m in self.gang.members.items()
             if m.run

@@ -5,7 +5,8 @@ from typing import Any
 
 from dromon.agent.frames import Message
 from dromon.agent.record import Record
-from dromon.engines.local import jobs, outputs
+from dromon.engines import outputs
+from dromon.engines.local import jobs
 from dromon.engines.local.arbiter import ENVIRONMENT
 from dromon.engines.local.compile import LACKS
 from dromon.engines.local.counter import Counter

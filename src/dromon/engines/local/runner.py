@@ -20,7 +20,8 @@ from dromon import frameworks
 from dromon.agent.launcher import send_launch
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
-from dromon.engines.local import gpus, outputs
+from dromon.engines import outputs
+from dromon.engines.local import gpus
 from dromon.engines.local.collect import Environments
 from dromon.engines.local.home import Home
 from dromon.engines.local.jobs import Job

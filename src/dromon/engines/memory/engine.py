@@ -7,23 +7,13 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dromon.agent.record import Record, runs_among
-from dromon.engines.base import (
-    Capabilities,
-    Filter,
-    JobRef,
-    JobStatus,
-    Launch,
-    LogLine,
-    MemberStatus,
-    Node,
-    Queue,
-    Submission,
-    Waiting,
-)
+from dromon.engines import base
+from dromon.engines.base import JobRef, JobStatus, Waiting
+from dromon.engines.gang import member_status
 from dromon.engines.memory import controller
 from dromon.engines.memory.cluster import RUNNING, Cluster
 from dromon.engines.memory.controller import ENDED, PENDING, RESTARTING
@@ -44,13 +34,13 @@ class MemoryEngine:
         self.cluster = cluster
         self.home = home
 
-    def probe(self) -> Capabilities:
-        return Capabilities("memory", gang="volcano", resources=self.cluster.total, grace=None)
+    def probe(self) -> base.Capabilities:
+        return base.Capabilities("memory", gang="volcano", resources=self.cluster.total, grace=None)
 
-    def compile(self, launch: Launch) -> Submission:
+    def compile(self, launch: base.Launch) -> base.Submission:
         return compile_launch(launch)
 
-    def submit(self, submission: Submission) -> JobRef:
+    def submit(self, submission: base.Submission) -> JobRef:
         id, request = submission.id, dict(submission.request)
         with self.cluster.changed:
             if self.cluster.get(id) is not None:
@@ -92,18 +82,6 @@ class MemoryEngine:
         # Read in this order: a gang that is over is over for good, a phase may be old.
         job = self._job(ref)
         ended = job["ended"]
-        members = tuple(
-            MemberStatus(
-                member=name,
-                run=m.run,
-                rank=m.rank,
-                state=m.state,
-                host=m.host,
-                pid=m.pid,
-                exit=None if m.exit is None else m.exit.to_json(),
-            )
-            for name, m in gang.members.items()
-        )
         state, verdict = _outcome(job, gang)
         return JobStatus(
             id=ref,
@@ -119,8 +97,17 @@ class MemoryEngine:
             attempt=gang.attempt,
             user=spec["facts"].get("inherited", {}).get("USER", ""),
             verdict=None if ended is None else verdict.to_json(),
-            members=members,
+            members=tuple(member_status(name, m) for name, m in gang.members.items()),
         )
+
+    def list(self, where: base.Filter) -> Sequence[JobStatus]:
+        found = [self.status(ref) for ref in self.cluster.jobs()]
+        found = [
+            s
+            for s in found
+            if not (where.active_only and s.is_terminal) and where.name in (None, s.name)
+        ]
+        return found if where.limit is None else found[-where.limit :]
 
     def watch(self, ref: JobRef) -> Iterator[JobStatus]:
         last = None
@@ -171,11 +158,11 @@ class MemoryEngine:
             write_whole(self._record(ref).path("stop.json"), {"by": "", "grace": grace})
             self.cluster.put(ref, {**job, "terminate": True})
 
-    def logs(self, ref: JobRef, follow: bool) -> Iterator[LogLine]:
+    def logs(self, ref: JobRef, follow: bool) -> Iterator[base.LogLine]:
         self._job(ref)
         return self._lines(ref, follow)
 
-    def _lines(self, ref: JobRef, follow: bool) -> Iterator[LogLine]:
+    def _lines(self, ref: JobRef, follow: bool) -> Iterator[base.LogLine]:
         record = self._record(ref)
         logs = RecordLogs(record.root)
         while True:
@@ -184,18 +171,18 @@ class MemoryEngine:
             logs.add(Source(member, run, ranks.get(member)) for member, run in _runs(record))
             is_last = status.is_terminal or not follow
             for line in logs.finish() if is_last else logs.read():
-                yield LogLine(*line)
+                yield base.LogLine(*line)
             if is_last:
                 return
             time.sleep(POLL)
 
-    def nodes(self) -> list[Node]:
-        return [Node("pretend", self.cluster.total, self.cluster.free())]
+    def nodes(self) -> Sequence[base.Node]:
+        return [base.Node("pretend", self.cluster.total, self.cluster.free())]
 
-    def queues(self) -> list[Queue]:
+    def queues(self) -> Sequence[base.Queue]:
         phases = [job["phase"] for r in self.cluster.jobs() if (job := self.cluster.get(r))]
         running = sum(phase not in ENDED and phase != PENDING for phase in phases)
-        return [Queue("default", running, phases.count(PENDING))]
+        return [base.Queue("default", running, phases.count(PENDING))]
 
     # ---- parts --------------------------------------------------------------------------------
 
@@ -208,10 +195,10 @@ class MemoryEngine:
     def _record(self, ref: JobRef) -> Record:
         return Record(os.path.join(self.home, "jobs", ref))
 
-    def _command(self, id: str) -> list[str]:
+    def _command(self, id: str) -> Sequence[str]:
         return ["-m", "dromon.engines.memory.pod", self.home, id]
 
-    def _lay_out(self, submission: Submission) -> list[str]:
+    def _lay_out(self, submission: base.Submission) -> Sequence[str]:
         """The record before the first pod; gives the paths that are to go when the job ends."""
         record = self._record(submission.id)
         for folder in (record.root, record.checkpoints):
@@ -225,16 +212,6 @@ class MemoryEngine:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
                 file.write(text)
         return [*private]
-
-    # Last, because from here on `list` is this method.
-    def list(self, where: Filter) -> list[JobStatus]:
-        found = [self.status(ref) for ref in self.cluster.jobs()]
-        found = [
-            s
-            for s in found
-            if not (where.active_only and s.is_terminal) and where.name in (None, s.name)
-        ]
-        return found if where.limit is None else found[-where.limit :]
 
 
 def _outcome(job: dict[str, Any], gang: Gang) -> tuple[str, Verdict]:

@@ -10,15 +10,12 @@ pod outlives it either way.
 import ctypes
 import json
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from dromon import frameworks
-from dromon.agent.link import Link
-from dromon.agent.loop import Loop
 from dromon.agent.main import run_agent
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
@@ -110,6 +107,7 @@ def _sweep() -> None:
 
 
 def _coordinate(home: str, record: Record, request: Mapping[str, Any]) -> int:
+    from dromon.engines import outputs
     from dromon.packaging import snapshot
     from dromon.storage.blobs import BlobStore
 
@@ -124,13 +122,7 @@ def _coordinate(home: str, record: Record, request: Mapping[str, Any]) -> int:
             snapshot.materialise(request["code"], blobs, record.work(attempt))
 
     def keep(attempt: int) -> None:
-        for path in request["outputs"]:
-            source, target = os.path.join(record.work(attempt), path), record.path("outputs", path)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            if os.path.isdir(source):
-                shutil.copytree(source, target, dirs_exist_ok=True)
-            elif os.path.exists(source):
-                shutil.copyfile(source, target)
+        outputs.keep(record, attempt, request["outputs"], blobs)
 
     return Shell(record, request, lay_out, keep).run()
 
@@ -141,46 +133,22 @@ def _coordinate(home: str, record: Record, request: Mapping[str, Any]) -> int:
 def _serve(record: Record, request: Mapping[str, Any], member: str) -> int:
     if replayed(record, request).is_terminal:
         return 0  # the controller gave it new pods although it was over
-    given = _first_run(record, request["gang"]["job"], member)
-    if given is not None:
-        run_agent(_plan(record, request, member, *given))
+    run_agent(_plan(record, request, member))
     return 0
 
 
-def _first_run(record: Record, job: str, member: str) -> tuple[int, int] | None:
-    """Stand before the coordinator without a run until it gives one (run, attempt), or none."""
-    heard: list[Mapping[str, Any]] = []
-    loop = Loop()
-    link = Link(
-        loop,
-        record,
-        identity=lambda: {"job": job, "member": member, "run": 0},
-        state=lambda: None,
-        on_message=heard.append,
-    )
-    link.open()
-    while not heard:
-        loop.turn()
-    link.close()
-    if heard[0]["op"] == "bye":
-        return None
-    return int(heard[0]["run"]), int(heard[0]["attempt"])
-
-
-def _plan(
-    record: Record, request: Mapping[str, Any], member: str, run: int, attempt: int
-) -> AgentPlan:
+def _plan(record: Record, request: Mapping[str, Any], member: str) -> AgentPlan:
+    """A pod does not know which run of its member it is there for; the coordinator says that."""
     role, _, index = member.rpartition("-")
     asked = request["roles"][role]
-    os.makedirs(record.run(member, run), exist_ok=True)
     return AgentPlan(
         job=request["gang"]["job"],
         role=role,
         index=int(index),
-        run=run,
-        attempt=attempt,
+        run=0,
+        attempt=0,
         record=record.root,
-        work=record.work(attempt),
+        work=record.root,
         command=asked["command"],
         framework=request["framework"],
         processes=asked["processes"],

@@ -4,13 +4,11 @@ from typing import Any
 
 from dromon import frameworks
 from dromon.engines.base import Launch, Submission
+from dromon.engines.gang import gang_plan, priority
 from dromon.engines.memory.shell import RESERVED
-from dromon.errors import Refused
 from dromon.lifecycle import policy
-from dromon.lifecycle.plan import GangPlan, RolePlan
 from dromon.spec import Job
 
-PRIORITIES = {"low": 10, "normal": 50, "high": 90, "urgent": 100}
 # More than the member's grace, so that the agent is the one to end a deaf member and can say so.
 POD_GRACE = 5.0
 
@@ -42,7 +40,7 @@ def compile_launch(launch: Launch) -> Submission:
         }
         for name in order
     ]
-    plan = gang_plan(launch.id, job, order)
+    plan = gang_plan(launch.id, job)
     pendings = [
         {"event": "PodPending", "timeout": seconds, "action": "TerminateJob"}
         for seconds, action, _ in policy.pendings(plan)
@@ -72,34 +70,3 @@ def compile_launch(launch: Launch) -> Submission:
         "facts": dict(launch.facts),
     }
     return Submission("memory", launch.id, request, launch.supplied)
-
-
-def gang_plan(id: str, job: Job, order: list[str]) -> GangPlan:
-    return GangPlan(
-        job=id,
-        framework=job.framework,
-        roles=tuple(
-            RolePlan(
-                name=role,
-                replicas=job.roles[role].replicas,
-                min=job.roles[role].min,
-                ending=frameworks.ending(job.framework, role, order),
-                policies=job.roles[role].policies,
-            )
-            for role in order
-        ),
-        policies=job.policies,
-        max_retries=job.retries.max,
-        backoff=job.retries.backoff,
-        max_duration=job.max_duration,
-        stop_grace=job.stop_grace,
-        gang_wait=job.gang_wait,
-    )
-
-
-def priority(asked: str | int) -> int:
-    if isinstance(asked, int):
-        return asked
-    if asked not in PRIORITIES:
-        raise Refused(f"there is no priority class {asked!r}", hint=f"{', '.join(PRIORITIES)}")
-    return PRIORITIES[asked]

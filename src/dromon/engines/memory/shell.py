@@ -19,11 +19,11 @@ from dromon.agent.frames import FrameError, Message, Unpacker, pack
 from dromon.agent.record import Record
 from dromon.coordinator.coordinator import Coordinator, Effect, Keep, Send
 from dromon.coordinator.door import Door
+from dromon.engines.gang import shapes
 from dromon.lifecycle import barrier, states
 from dromon.lifecycle import events as ev
 from dromon.lifecycle.gang import Gang
 from dromon.lifecycle.plan import GangPlan
-from dromon.lifecycle.verdict import EVICTED
 
 # How the first pod ends. All but 0 have a TerminateJob policy, so that no pod is deleted.
 FEWER, GIVE_UP, TIME_OVER, STOPPED = 200, 201, 202, 203
@@ -49,14 +49,14 @@ def replayed(record: Record, request: Mapping[str, Any]) -> Gang:
 
 
 class Peer:
-    """One connection: first at the door, then an agent's or a pod's that waits for a run."""
+    """One connection: first at the door, then an agent's."""
 
     def __init__(self, sock: socket.socket, door: Door) -> None:
         self.sock = sock
         self.door = door
         self.unpacker = Unpacker()
         self.member = ""
-        self.run = -1
+        self.run = 0
 
 
 class Shell:
@@ -74,10 +74,8 @@ class Shell:
         self.lay_out = lay_out
         self.keep = keep
         self.epoch = _last_epoch(record) + 1
-        shapes = {n: (r["processes"], int(r["gpus"])) for n, r in request["roles"].items()}
-        self.coordinator = Coordinator(replayed(record, request), shapes=shapes, in_place=True)
-        self.gang = self.coordinator.gang
-        self._waiting: dict[str, int] = {}  # pods that have no run, member -> connection
+        self.gang = replayed(record, request)
+        self.coordinator = Coordinator(self.gang, shapes=shapes(request), in_place=True)
         self._came: set[str] = set()
         self._peers: dict[int, Peer] = {}
         self._heard_stop: str | None = None
@@ -128,7 +126,7 @@ class Shell:
             if exit is None:
                 self._happen(ev.MemberEvicted(name, member.run, "its pod is gone"))
             else:
-                self._happen(ev.MemberExited(name, member.run, self._truth(name, exit.to_json())))
+                self._happen(ev.MemberExited(name, member.run, exit.to_json()))
         self._released = False
 
     # ---- turns --------------------------------------------------------------------------------
@@ -174,31 +172,18 @@ class Shell:
             self._hang_up(number)
 
     def _hear(self, number: int, peer: Peer, message: Message) -> None:
-        if peer.run > 0:
-            if message.get("op") == "exited":
-                message = {**message, "exit": self._truth(peer.member, message["exit"])}
-            effects = self.coordinator.on_message(
-                number, peer.member, peer.run, message, time.time()
-            )
-            return self._carry_out(effects)
+        coordinator = self.coordinator
+        if peer.member:
+            heard = coordinator.on_message(number, peer.member, peer.run, message, time.time())
+            return self._carry_out(heard)
         admitted = peer.door.admit(message)
         if admitted is None or admitted.job != self.gang.plan.job:
             return self._hang_up(number)
         peer.member, peer.run = admitted.member, admitted.run
         self._came.add(peer.member)
         self._send(number, admitted.welcome)
-        if peer.run > 0:
-            self._carry_out(self.coordinator.on_hello(number, peer.member, peer.run))
-        else:
-            self.coordinator.peers[peer.member] = number
-            self._place(peer.member, number)
-
-    def _truth(self, name: str, exit: Mapping[str, Any]) -> dict[str, Any]:
-        """A member that was told to end, though not by the gang, was taken away with its pod: an
-        exit with 0 is then no success, or half a gang would make the job one."""
-        member = self.gang.members.get(name)
-        is_asked = member is None or member.state == states.ENDING
-        return dict(exit) if is_asked or not exit["stopped"] else {**exit, "cause": EVICTED}
+        self._carry_out(coordinator.on_hello(number, peer.member, peer.run))
+        self._place()
 
     def _hang_up(self, number: int) -> None:
         """Nothing is concluded from it: whether the pod is lost is for the controller to say."""
@@ -207,23 +192,17 @@ class Shell:
             self._selector.unregister(peer.sock)
             peer.sock.close()
             self.coordinator.on_gone(number)
-            if self._waiting.get(peer.member) == number:
-                del self._waiting[peer.member]
 
     # ---- runs ---------------------------------------------------------------------------------
 
-    def _place(self, member: str, number: int) -> None:
-        """A pod without a run: it gets the one it is owed, or is room for the gang."""
-        gang = self.gang
-        known = gang.members.get(member)
-        if known is not None and known.state == states.LAUNCHED:
-            again = {"op": "again", "run": known.run, "attempt": gang.attempt}
-            return self._carry_out([Send(number, again)])
-        self._waiting[member] = number
-        queued = gang.state == states.QUEUED and barrier.is_enough(gang.plan, self._waiting)
+    def _place(self) -> None:
+        """Agents of members that do not run are room for the gang."""
+        gang, members = self.gang, self.gang.members
+        room = [m for m in self.coordinator.peers if m not in members or not members[m].is_live]
+        queued = gang.state == states.QUEUED and barrier.is_enough(gang.plan, room)
         gathering = gang.state == states.STARTING and not gang.world
-        if queued or gathering:
-            self._happen(ev.Placed(tuple(self._waiting)))
+        if room and (queued or gathering):
+            self._happen(ev.Placed(tuple(room)))
 
     def _happen(self, event: ev.Event) -> None:
         self._carry_out(self.coordinator.on_event(event, time.time()))
@@ -235,7 +214,6 @@ class Shell:
             elif isinstance(effect, Send):
                 if effect.message["op"] == "again":
                     self.lay_out(effect.message["attempt"])
-                    self._peers[effect.peer].run = effect.message["run"]
                 self._send(effect.peer, effect.message)
             elif isinstance(effect, ev.Release):
                 self._released = True

@@ -1,9 +1,7 @@
 """A machine that exists on paper, hands that only take notes, and real daemons to ask."""
 
 import os
-import resource
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -139,19 +137,6 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
             pass
 
 
-@contextmanager
-def no_room(path: str) -> Iterator[None]:
-    """While held, no file grows beyond the size `path` has now."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, before)
-
-
 # ---- real daemons -------------------------------------------------------------------------------
 
 
@@ -239,11 +224,6 @@ def make_submission() -> Callable[..., Submission]:
 @pytest.fixture
 def make_launch() -> Callable[..., Launch]:
     return launch
-
-
-@pytest.fixture
-def full_disk() -> Callable[[str], Any]:
-    return no_room
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -61,21 +60,22 @@ def test_asking_a_running_daemon_only_starts_none(tmp_path: Path):
     assert not (tmp_path / "home" / "journal.db").exists()
 
 
-def test_why_a_daemon_cannot_start_comes_through_in_its_own_words(tmp_path: Path):
-    root = tempfile.mkdtemp(dir=tmp_path)
-    Path(root, "journal.db").write_bytes(b"this is no database, but it is long enough" * 100)
-    with pytest.raises(StateDirectoryUnusable, match="cannot open the journal"):
-        Client(Home(root)).ask("daemon_status")
-    said = json.loads(Path(Home(root).runtime, "daemon.error").read_text())
-    assert said["error"] == "StateDirectoryUnusable"
+def test_why_a_daemon_cannot_start_comes_through_in_its_own_words(serve):
+    with serve() as engine:
+        root = Path(engine.home.root)
+        (root / "journal.db").write_bytes(b"this is no database, but it is long enough" * 100)
+        with pytest.raises(StateDirectoryUnusable, match="cannot open the journal"):
+            engine.client.ask("daemon_status")
+        said = json.loads((root / "daemon.error").read_text())
+        assert said["error"] == "StateDirectoryUnusable"
 
 
-def test_a_daemon_that_dies_of_something_else_is_told_by_its_last_line(tmp_path: Path):
-    root = tempfile.mkdtemp(dir=tmp_path)
-    os.mkdir(os.path.join(root, "daemon.log"))  # where a file should be
-    with pytest.raises(StateDirectoryUnusable, match="ended at once") as dead:
-        Client(Home(root)).ask("daemon_status")
-    assert "daemon.crash" in dead.value.hint
+def test_a_daemon_that_dies_of_something_else_is_told_by_its_last_line(serve):
+    with serve() as engine:
+        os.mkdir(engine.home.path("daemon.log"))  # where a file should be
+        with pytest.raises(StateDirectoryUnusable, match="ended at once") as dead:
+            engine.client.ask("daemon_status")
+        assert "daemon.crash" in dead.value.hint
 
 
 def test_the_daemon_gets_nothing_secret_from_whoever_starts_it(serve, monkeypatch):
@@ -86,10 +86,10 @@ def test_the_daemon_gets_nothing_secret_from_whoever_starts_it(serve, monkeypatc
 
 
 @pytest.mark.parametrize("said", ["many", "-1", "1.5"])
-def test_a_wrong_number_of_fake_gpus_is_a_mistake_in_words(tmp_path: Path, monkeypatch, said):
+def test_a_wrong_number_of_fake_gpus_is_a_mistake_in_words(serve, monkeypatch, said):
     monkeypatch.setenv("DROMON_FAKE_GPUS", said)
-    with pytest.raises(UsageError, match="DROMON_FAKE_GPUS"):
-        Client(Home(str(tmp_path / "home"))).ask("daemon_status")
+    with serve() as engine, pytest.raises(UsageError, match="DROMON_FAKE_GPUS"):
+        engine.client.ask("daemon_status")
 
 
 def test_fake_gpus_come_from_the_environment(serve, monkeypatch):

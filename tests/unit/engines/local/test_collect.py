@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dromon.agent.record import Record
-from dromon.engines.local import collect, outputs
+from dromon.engines import outputs
+from dromon.engines.local import collect
 from dromon.engines.local.collect import Environments
 from dromon.engines.local.home import Home
 from dromon.engines.local.journal import Journal, Row
@@ -23,7 +24,7 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.home = Home(str(root))
-        self.home.make()
+        os.makedirs(self.home.path("jobs"))
         self.blobs = BlobStore(self.home.blobs)
         self.journal = Journal(self.home.journal)
         self.root = root

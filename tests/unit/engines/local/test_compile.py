@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dromon.engines.local.compile import compile_launch, lacking, priority
+from dromon.engines.local.compile import compile_launch, lacking
 from dromon.errors import Refused
 
 RECORD = "/state/jobs/train-aaaaaa"
@@ -104,8 +104,3 @@ def test_what_would_change_the_jobs_meaning_is_refused_with_a_hint(make_launch, 
 def test_what_is_merely_not_given_is_told(make_launch):
     found = lacking(request(make_launch(tensorboard="runs", hdfs=["hdfs://nn"])))
     assert set(found) == {"tensorboard", "hdfs"}
-
-
-def test_priorities_are_classes_or_numbers():
-    assert priority(7) == 7
-    assert priority("low") < priority("normal") < priority("high") < priority("urgent")

@@ -1,6 +1,7 @@
 """The daemon's life: it leaves when idle, stays when told, and leaves nothing behind."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ def engine() -> Iterator[LocalEngine]:
     found = made.client.ask_running("daemon_stop")
     if found is not None:
         made.client.wait_gone(int(found["pid"]))
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def spawn(engine: LocalEngine, *options: str) -> int:

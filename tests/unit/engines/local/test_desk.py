@@ -28,12 +28,12 @@ ALL_CPUS = {"cpus": float(len(os.sched_getaffinity(0)))}
 
 def test_a_job_is_found_by_number_id_name_prefix_and_age(local, jobs):
     older = jobs.run("true", name="find-me")
-    newer = jobs.run("true", name="find-me-too")
+    newer = jobs.run("true", name="find-other")
     ask = local.client.ask
     number = ask("find", ref=older)["number"]
     assert ask("find", ref=str(number))["id"] == older
-    assert ask("find", ref="find-me")["id"] == older  # the name, though it is a prefix as well
-    assert ask("find", ref="find-me-t")["id"] == newer
+    assert ask("find", ref="find-me")["id"] == older
+    assert ask("find", ref="find-o")["id"] == newer
     assert ask("find", ref="@last")["id"] == newer
     assert ask("find", ref="@last~1")["id"] == older
     for id in (older, newer):

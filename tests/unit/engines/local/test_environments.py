@@ -1,6 +1,7 @@
 """Environments of jobs, through a real daemon: built once, recorded, kept as long as needed."""
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -42,6 +43,21 @@ def test_a_job_being_prepared_says_so(local, jobs):
     assert waiting is None or waiting.reason in ("preparing", "resources", "about to start")
     texts(local, id)
     assert jobs.show(id)["timeline"][1]["event"] == "_environment"
+
+
+def test_a_build_that_takes_long_does_not_keep_the_daemon_from_being_restarted(
+    serve, on, tmp_path, monkeypatch
+):
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # a registry that never answers
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{mute.getsockname()[1]}/simple")
+        with serve() as engine:
+            id = on(engine, tmp_path).run("true", environment={"packages": ["six"]})
+            before = int(engine.client.ask("daemon_stop")["pid"])
+            engine.client.wait_gone(before)
+            assert int(engine.client.ask("daemon_status")["pid"]) != before
+            assert engine.status(id).state == "preparing"
+            engine.stop(id)
+            assert engine.wait(id, 60).state == "stopped"
 
 
 def test_a_package_that_is_not_there_is_the_jobs_verdict_in_uvs_words(local, jobs):

@@ -22,7 +22,8 @@ def test_the_nearest_mount_says_the_filesystem():
     assert filesystem_of("/homely", MOUNTS) == "ext4"
 
 
-def test_everything_made_is_private(tmp_path: Path):
+def test_everything_made_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     home = Home(str(tmp_path / "state"))
     home.make()
     for path in (home.root, home.path("secrets"), home.runtime):

@@ -17,7 +17,7 @@ from dromon.lifecycle import events as ev
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     made = Home(str(tmp_path / "state"))
-    made.make()
+    os.makedirs(made.path("secrets"))
     return made
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dromon.agent.record import Record
-from dromon.engines.local import outputs
+from dromon.engines import outputs
 from dromon.storage.blobs import BlobStore
 
 
