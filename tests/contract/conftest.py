@@ -177,6 +177,10 @@ class Bench:
         """Take a member away from outside, without a word."""
         raise NotImplementedError
 
+    def evict_politely(self, ref: JobRef, member: str) -> None:
+        """Take a member away from outside, but give it its grace."""
+        raise NotImplementedError
+
     def restart_controller(self, after: float = 0) -> None:
         """Whatever decides is gone at once, and comes back after so many seconds."""
         raise NotImplementedError
@@ -216,9 +220,14 @@ class MemoryBench(Bench):
         return MemoryEngine(self.cluster, str(self.home))
 
     def evict(self, ref: JobRef, member: str) -> None:
-        for pod in self.cluster.pods(ref):
-            if pod.member == member and pod.phase == "Running":
-                self.cluster.kill(pod)
+        self.cluster.kill(self._pod(ref, member))
+
+    def evict_politely(self, ref: JobRef, member: str) -> None:
+        self.cluster.delete(self._pod(ref, member))
+
+    def _pod(self, ref: JobRef, member: str) -> Any:
+        pods = self.cluster.pods(ref)
+        return next(p for p in pods if p.member == member and p.phase == "Running")
 
     def restart_controller(self, after: float = 0) -> None:
         from dromon.engines.memory.controller import Controller
@@ -241,10 +250,14 @@ class LocalBench(Bench):
         return LocalEngine(str(self.home))
 
     def evict(self, ref: JobRef, member: str) -> None:
-        for status in self.engine.status(ref).members:
-            if status.member == member:
-                stat = Path(f"/proc/{status.pid}/stat").read_text()
-                os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+        os.kill(self._agent(ref, member), signal.SIGKILL)
+
+    def evict_politely(self, ref: JobRef, member: str) -> None:
+        os.kill(self._agent(ref, member), signal.SIGTERM)
+
+    def _agent(self, ref: JobRef, member: str) -> int:
+        pid = next(m.pid for m in self.engine.status(ref).members if m.member == member)
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
     def restart_controller(self, after: float = 0) -> None:
         pid = int((self.home / "daemon.pid").read_text().split()[0])

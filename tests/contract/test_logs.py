@@ -82,3 +82,19 @@ def test_lines_of_every_attempt_are_kept_apart_by_run(bench):
     lines = list(bench.engine.logs(ref, follow=False))
     assert [line.text for line in lines] == ["attempt 1", "attempt 2"]
     assert lines[0].run < lines[1].run
+
+
+def test_lines_of_a_member_that_the_last_attempt_had_no_room_for_are_still_told(bench):
+    elastic = bench.run(
+        "say('up', attempt)\nif attempt == 1: time.sleep(60)",
+        replicas=2,
+        min=1,
+        gang_wait="3s",
+        stop_grace="500ms",
+        resources={"cpus": bench.cpus / 2},
+        priority=1,
+    )
+    bench.has_said(elastic, "up 1", times=2)
+    bench.run("time.sleep(60)", resources={"cpus": bench.cpus / 2}, priority=9)
+    assert bench.ended(elastic).state == "succeeded", bench.told(elastic)
+    assert bench.by_member(elastic) == {"worker-0": ["up 1", "up 2"], "worker-1": ["up 1"]}

@@ -1,5 +1,7 @@
 """Members, clients and controllers that go away, and come back."""
 
+import pytest
+
 from dromon.engines.base import Filter
 
 TERM = "signal.signal(signal.SIGTERM, lambda *_: (note('saved'), sys.exit(0)))\n"
@@ -32,6 +34,22 @@ def test_the_loss_of_the_first_member_is_survived_too(bench):
     bench.evict(ref, "worker-0")
     assert bench.ended(ref).state == "succeeded", bench.told(ref)
     assert bench.texts(ref).count("up 2") == 2
+
+
+@pytest.mark.parametrize("member", ["worker-0", "worker-1"])
+def test_a_member_that_saves_and_exits_with_zero_when_it_is_taken_away_has_not_succeeded(
+    bench, member
+):
+    ref = bench.run(
+        TERM + "say('up', attempt, 'saved', len(notes('saved')))\nif attempt == 1: time.sleep(60)",
+        replicas=2,
+        stop_grace="20s",
+        retries={"max": 0},
+    )
+    bench.has_said(ref, "up 1 saved 0", times=2)
+    bench.evict_politely(ref, member)
+    assert bench.ended(ref).state == "succeeded", bench.told(ref)
+    assert bench.texts(ref).count("up 2 saved 2") == 2
 
 
 def test_retries_are_still_whole_after_an_eviction(bench):

@@ -1,11 +1,12 @@
 """The log lines of a job, from its record: all members merged by time, as they come."""
 
+import os
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
 from dromon.agent.logfile import LogReader
-from dromon.agent.record import Record
+from dromon.agent.record import Record, runs_among
 
 
 class Source(NamedTuple):
@@ -28,6 +29,13 @@ class RecordLogs:
         self._since = since
         self._tail = tail
         self._readers: dict[tuple[str, int], tuple[LogReader, Source]] = {}
+
+    def runs(self) -> list[tuple[str, int]]:
+        """Every (member, run) the record knows, also of members that take part no longer."""
+        try:
+            return runs_among(os.listdir(self._record.root))
+        except FileNotFoundError:  # no member was started yet
+            return []
 
     def add(self, sources: Iterable[Source]) -> None:
         for source in sources:

@@ -34,7 +34,11 @@ FAILED = make_status(
 @pytest.fixture
 def api():
     lines = [line("a"), line("b", 1, "err")]
-    return FakeApi(FakeJob(RUNNING, lines), FakeJob(QUEUED, waiting=WAITING), FakeJob(FAILED))
+    # Ages are told from now on, however long ago this file was collected.
+    now = time.time()
+    running = RUNNING._replace(submitted=now - 7205, started=now - 7200)
+    queued = QUEUED._replace(submitted=now - 75)
+    return FakeApi(FakeJob(running, lines), FakeJob(queued, waiting=WAITING), FakeJob(FAILED))
 
 
 @pytest.fixture

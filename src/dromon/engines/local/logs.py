@@ -6,7 +6,7 @@ daemon's word that the job has ended cuts the wait short.
 
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dromon.engines.base import LogLine
@@ -28,13 +28,17 @@ def lines(
     every_run: bool = True,
 ) -> Iterator[LogLine]:
     quiet = time.monotonic()
+    seen: dict[str, Any] | None = None
     with (
         RecordLogs(client.home.record(id), since=since, tail=tail) as logs,
         Watch(client, id) as watch,
     ):
         while True:
             status = watch.status
-            logs.add(_sources(status, ranks, members, every_run))
+            if status is not seen:
+                seen = status
+                known = logs.runs() if every_run else []
+                logs.add(_sources(known, status, ranks, members))
             over = status["ended"] is not None or not follow
             found = logs.read()
             for line in found:
@@ -52,18 +56,19 @@ def lines(
 
 
 def _sources(
+    known: Sequence[tuple[str, int]],
     status: dict[str, Any],
     ranks: frozenset[int] | None,
     members: frozenset[str] | None,
-    every_run: bool,
 ) -> Iterator[Source]:
-    for m in status["members"]:
-        if members is not None and m["member"] not in members:
-            continue
-        if ranks is not None and m["rank"] not in ranks:
-            continue
-        for run in range(1 if every_run else m["run"], m["run"] + 1):
-            yield Source(m["member"], run, m["rank"])
+    """The known runs, and those of the present attempt, which may have left no trace yet. Whoever
+    is not in the present attempt has no rank."""
+    now = {m["member"]: m["rank"] for m in status["members"]}
+    present = [(m["member"], m["run"]) for m in status["members"]]
+    for member, run in (*known, *present):
+        rank = now.get(member)
+        if (members is None or member in members) and (ranks is None or rank in ranks):
+            yield Source(member, run, rank)
 
 
 class Watch:

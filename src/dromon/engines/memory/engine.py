@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dromon.agent.record import Record, runs_among
+from dromon.agent.record import Record
 from dromon.engines import base
 from dromon.engines.base import JobRef, JobStatus, Waiting
 from dromon.engines.gang import member_status
@@ -168,7 +168,7 @@ class MemoryEngine:
         while True:
             status = self.status(ref)  # before the reading: what is over then is read whole
             ranks = {m.member: m.rank for m in status.members}
-            logs.add(Source(member, run, ranks.get(member)) for member, run in _runs(record))
+            logs.add(Source(member, run, ranks.get(member)) for member, run in logs.runs())
             is_last = status.is_terminal or not follow
             for line in logs.finish() if is_last else logs.read():
                 yield base.LogLine(*line)
@@ -233,7 +233,3 @@ def _outcome(job: dict[str, Any], gang: Gang) -> tuple[str, Verdict]:
         return states.RESTARTING, Verdict("internal", "")
     state = states.STARTING if gang.state == states.QUEUED else gang.state
     return state, Verdict("internal", "")
-
-
-def _runs(record: Record) -> list[tuple[str, int]]:
-    return runs_among(os.listdir(record.root) if os.path.isdir(record.root) else ())
