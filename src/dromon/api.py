@@ -447,10 +447,9 @@ def plan(
 # ---- the daemon ---------------------------------------------------------------------------------
 
 
-def daemon(action: str, *, stay: bool = False) -> dict[str, Any]:
+def daemon(action: str, *, stay: bool = False, fake_gpus: int = 0) -> dict[str, Any]:
     """status, start, stop, restart. Jobs go on, whatever happens to the daemon."""
-    local = engine()
-    client = local.client
+    client = LocalEngine(fake_gpus=fake_gpus).client
     if action == "start":
         client.connect().close()
         if stay:

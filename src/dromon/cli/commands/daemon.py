@@ -6,7 +6,7 @@ import sys
 import time
 
 from dromon.cli.console import Console
-from dromon.cli.parser import add_output
+from dromon.cli.parser import add_output, whole
 from dromon.units import format_duration
 
 TYPE_CHECKING = False
@@ -33,6 +33,9 @@ dromon daemon logs -f
     )
     parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument("--stay", action="store_true", help="start: do not end when idle")
+    parser.add_argument(
+        "--fake-gpus", type=whole, default=0, metavar="N", help="restart: pretend, to try things out"
+    )
     parser.add_argument("-f", "--follow", action="store_true", help="logs: go on until Ctrl-C")
     add_output(parser)
 
@@ -42,7 +45,10 @@ def execute(args: Namespace, api: Api) -> int:
     if args.action == "logs":
         print_log(api.daemon_log(), follow=args.follow)
         return 0
-    found = api.daemon(args.action, stay=True) if args.stay else api.daemon(args.action)
+    options: dict[str, Any] = {"stay": True} if args.stay else {}
+    if args.fake_gpus:
+        options["fake_gpus"] = args.fake_gpus
+    found = api.daemon(args.action, **options)
     found = {key: value for key, value in found.items() if key != "ok"}
     if args.output:
         from dromon.cli.plain import print_json
@@ -60,6 +66,8 @@ def check(args: Namespace) -> None:
 
     if args.stay and args.action != "start":
         raise UsageError(f"daemon {args.action}: --stay is for start")
+    if args.fake_gpus and args.action != "restart":
+        raise UsageError(f"daemon {args.action}: --fake-gpus is for restart")
     if args.follow and args.action != "logs":
         raise UsageError(f"daemon {args.action}: --follow is for logs")
 

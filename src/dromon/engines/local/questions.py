@@ -15,6 +15,7 @@ from dromon.engines.local.recovery import rebuild
 from dromon.engines.local.server import Command
 from dromon.lifecycle import states
 from dromon.sched.explain import explain
+from dromon.units import format_duration
 
 _WAITING = ("sentence", "reason", "position", "holders", "missing", "unblock")
 
@@ -71,7 +72,8 @@ class Questions(Counter):
         now = self.daemon.clock.now()
         if job.state == states.PREPARING:
             doing = job.progress or "starting"
-            return _plain("preparing", f"its environment is being built: {doing}")
+            since = format_duration(now - job.submitted)
+            return _plain("preparing", f"its environment is being built, {since}: {doing}")
         if job.state == states.RESTARTING:
             wake = job.gang.wake_at
             wait = f"; the next attempt starts in {max(0, wake - now):.0f} s" if wake else ""
