@@ -105,6 +105,13 @@ class Bench:
         return self("logs", id).stdout
 
 
+@pytest.fixture
+def bench(home: Path, dromon: Callable[..., Done], tmp_path: Path) -> Bench:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Bench(dromon, home, folder)
+
+
 def eventually(is_so: Callable[[], bool], why: str | Callable[[], str], wait: float = 0.03) -> None:
     deadline = time.monotonic() + LIMIT
     while not is_so():
@@ -182,3 +189,8 @@ def as_nobody() -> Callable[..., Done]:
         except OSError:
             continue
     pytest.skip("the user nobody can reach no interpreter that has Dromon")
+
+
+@pytest.fixture
+def nobody() -> Callable[..., Done]:
+    return as_nobody()

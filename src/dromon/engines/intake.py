@@ -67,6 +67,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.code: dict[Any, tuple[Artifact | None, dict[str, Any], list[str]]] = {}
+        self.inherited: dict[str, str] | None = None
 
 
 def token() -> str:
@@ -130,7 +131,7 @@ class Intake:
             "user": self.user,
             "cwd": request.cwd,
             "file": request.file if request.text is not None else None,
-            "inherited": _inherited(request.environ, supplied),
+            "inherited": self._inherited(request.environ, supplied, seen),
         }
         data = _absolute_volumes(job.to_data(), base)
         if spec.has_placeholders(asked):
@@ -178,6 +179,15 @@ class Intake:
         return Taken(launch, job, ("code and environment as they were",))
 
     # ---- parts ----------------------------------------------------------------------------------
+
+    def _inherited(
+        self, environ: Mapping[str, str], supplied: Mapping[str, str], seen: "Seen | None"
+    ) -> dict[str, str]:
+        if seen is None or supplied:
+            return _inherited(environ, supplied)
+        if seen.inherited is None:
+            seen.inherited = _inherited(environ, supplied)
+        return seen.inherited
 
     def _command(self, request: Request) -> tuple[Any, str]:
         command = request.command

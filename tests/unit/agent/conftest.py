@@ -206,6 +206,10 @@ class Stage:
         lines = last_lines(self.record.log("worker-0", run), 10**9)
         return [(stream, text) for _, stream, text in lines]
 
+    def wait_for_line(self, text: bytes) -> None:
+        path = Path(self.record.log("worker-0", 1))
+        wait_for(lambda: path.exists() and text in path.read_bytes(), repr(text))
+
     def clean_up(self) -> None:
         for found in self.directory().parent.glob("*/claim"):
             owner = claim.read(str(found.parent))
@@ -220,8 +224,7 @@ class Stage:
                 pass
 
 
-@pytest.fixture(scope="session")
-def launcher() -> Iterator[socket.socket]:
+def run_launcher() -> "tuple[subprocess.Popen[bytes], socket.socket]":
     ours, theirs = socket.socketpair()
     # Descriptor 3 by way of a shell: a program started from here knows only 0, 1 and 2.
     child = subprocess.Popen(
@@ -230,6 +233,18 @@ def launcher() -> Iterator[socket.socket]:
         env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     theirs.close()
+    return child, ours
+
+
+@pytest.fixture
+def start_launcher() -> "Callable[[], tuple[subprocess.Popen[bytes], socket.socket]]":
+    """For those who want to see it end; `launcher` serves all the others."""
+    return run_launcher
+
+
+@pytest.fixture(scope="session")
+def launcher() -> Iterator[socket.socket]:
+    child, ours = run_launcher()
     yield ours
     ours.close()
     assert child.wait(PATIENCE) == 0

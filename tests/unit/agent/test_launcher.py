@@ -12,18 +12,7 @@ import pytest
 from dromon.agent.launcher import MOST_FDS, send_launch
 
 
-def start_launcher() -> tuple[subprocess.Popen[bytes], socket.socket]:
-    ours, theirs = socket.socketpair()
-    child = subprocess.Popen(
-        ["bash", "-c", f'exec "$0" -m dromon.agent.launcher 3<&{theirs.fileno()}', sys.executable],
-        pass_fds=[theirs.fileno()],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    theirs.close()
-    return child, ours
-
-
-def test_members_survive_launcher_and_daemon(stage):
+def test_members_survive_launcher_and_daemon(stage, start_launcher):
     child, sock = start_launcher()
     coordinator = stage.coordinator()
     send_launch(sock, stage.python("print('up'); import time; time.sleep(60)"))
@@ -36,7 +25,7 @@ def test_members_survive_launcher_and_daemon(stage):
     stage.wait_until_gone()
 
 
-def test_dismissed_agent_serves_the_next_launch(stage):
+def test_dismissed_agent_serves_the_next_launch(stage, start_launcher):
     child, sock = start_launcher()
     coordinator = stage.coordinator()
     for run in (1, 2):
@@ -56,7 +45,7 @@ def agent_pids(stage) -> set[int]:
     return {stage.claim(run).pid for run in (1, 2)}
 
 
-def test_killed_idle_agent_is_replaced(stage):
+def test_killed_idle_agent_is_replaced(stage, start_launcher):
     child, sock = start_launcher()
     stage.coordinator()
     send_launch(sock, stage.plan(["true"]))
@@ -71,7 +60,7 @@ def test_killed_idle_agent_is_replaced(stage):
     assert child.wait(30) == 0
 
 
-def test_agents_leave_no_zombies(stage):
+def test_agents_leave_no_zombies(stage, start_launcher):
     child, sock = start_launcher()
     stage.coordinator(dismisses=False)
     send_launch(sock, stage.plan(["true"]))
@@ -85,7 +74,7 @@ def test_agents_leave_no_zombies(stage):
     assert child.wait(30) == 0
 
 
-def test_launcher_that_hears_nonsense_leaves():
+def test_launcher_that_hears_nonsense_leaves(start_launcher):
     child, sock = start_launcher()
     sock.sendall(b"\xff" * 8)
     assert child.wait(30) == 1

@@ -3,8 +3,6 @@
 import os
 import signal
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
@@ -29,16 +27,6 @@ while not os.path.exists("daemon.pid") or not open("daemon.pid").read():
     time.sleep(0.01)
 print("left it", flush=True)
 """
-
-
-def wait_for_line(stage, text):
-    end = time.monotonic() + 30
-    path = Path(stage.record.log("worker-0", 1))
-    while time.monotonic() < end:
-        if path.exists() and text in path.read_bytes():
-            return
-        time.sleep(0.005)
-    raise AssertionError(f"{text!r} was never printed")
 
 
 # ---- ends ---------------------------------------------------------------------------------------
@@ -133,7 +121,7 @@ def test_stop_asks_first_and_leaves_a_file_that_says_so(stage):
         "signal.signal(signal.SIGTERM, stop)\nprint('up'); time.sleep(60)\n"
     )
     stage.launch(stage.python(source))
-    wait_for_line(stage, b"up")
+    stage.wait_for_line(b"up")
     coordinator.send({"op": "stop", "grace": 30.0, "reason": "preempt"})
     exit = stage.exit()
     assert (exit["code"], exit["stopped"], exit["cause"]) == (0, True, "success")
@@ -143,7 +131,7 @@ def test_stop_asks_first_and_leaves_a_file_that_says_so(stage):
 def test_member_that_ignores_sigterm_is_killed_after_its_grace(stage):
     coordinator = stage.coordinator()
     stage.launch(stage.python(IGNORES_SIGTERM))
-    wait_for_line(stage, b"up")
+    stage.wait_for_line(b"up")
     coordinator.send({"op": "stop", "grace": 0.2, "reason": "stop"})
     exit = stage.exit()
     assert (exit["signal"], exit["cause"], exit["stopped"]) == (9, "stopped", True)
@@ -153,7 +141,7 @@ def test_member_that_ignores_sigterm_is_killed_after_its_grace(stage):
 def test_second_stop_shortens_the_grace(stage):
     coordinator = stage.coordinator()
     stage.launch(stage.python(IGNORES_SIGTERM))
-    wait_for_line(stage, b"up")
+    stage.wait_for_line(b"up")
     coordinator.send({"op": "stop", "grace": 3000.0, "reason": "stop"})
     coordinator.send({"op": "stop", "grace": 0.0, "reason": "stop"})
     assert stage.exit()["signal"] == 9
@@ -177,7 +165,7 @@ def test_shell_that_dies_first_leaves_its_script_the_grace(stage):
     )
     coordinator = stage.coordinator()
     stage.launch(stage.plan(f"{sys.executable} -S -u slow.py; echo never"))
-    wait_for_line(stage, b"up")
+    stage.wait_for_line(b"up")
     coordinator.send({"op": "stop", "grace": 30.0, "reason": "stop"})
     assert stage.exit()["cause"] == "stopped"
     assert [text for _, text in stage.log()] == [b"up", b"saved"]
@@ -192,7 +180,7 @@ def test_daemonised_process_does_not_outlive_its_member(stage):
 def test_stop_reaches_daemonised_processes_too(stage):
     coordinator = stage.coordinator()
     stage.launch(stage.python(DAEMONISES + "time.sleep(60)\n"))
-    wait_for_line(stage, b"left it")
+    stage.wait_for_line(b"left it")
     coordinator.send({"op": "stop", "grace": 5.0, "reason": "stop"})
     assert stage.exit()["cause"] == "stopped"
     assert process.start_ticks(int((stage.work / "daemon.pid").read_text())) == 0
@@ -246,7 +234,7 @@ def test_of_two_agents_with_one_claim_one_runs(stage):
 def test_survivors_of_a_killed_agent_are_found_and_killed(stage):
     coordinator = stage.coordinator()
     stage.launch(stage.python(DAEMONISES + "time.sleep(60)\n"))
-    wait_for_line(stage, b"left it")
+    stage.wait_for_line(b"left it")
     main = coordinator.wait_for("started")["pid"]
     daemon = int((stage.work / "daemon.pid").read_text())
     owner = stage.claim()
@@ -262,7 +250,7 @@ def test_survivors_of_a_killed_agent_are_found_and_killed(stage):
 def test_sigterm_to_the_agent_stops_the_member_and_leaves_a_record(stage):
     stage.coordinator(dismisses=False)
     stage.launch(stage.python("print('up'); import time; time.sleep(60)"))
-    wait_for_line(stage, b"up")
+    stage.wait_for_line(b"up")
     owner = stage.claim()
     os.kill(owner.pid, signal.SIGTERM)
     exit = stage.exit()

@@ -8,36 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-IGNORES_SIGTERM = """
-import signal, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("up", flush=True)
-time.sleep(60)
-"""
-DAEMONISES = """
-import os, sys, time
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        open("daemon.pid", "w").write(str(os.getpid()))
-        time.sleep(60)
-    os._exit(0)
-while not os.path.exists("daemon.pid") or not open("daemon.pid").read():
-    time.sleep(0.01)
-print("left it", flush=True)
-"""
-
-
-def wait_for_line(stage, text):
-    end = time.monotonic() + 30
-    path = Path(stage.record.log("worker-0", 1))
-    while time.monotonic() < end:
-        if path.exists() and text in path.read_bytes():
-            return
-        time.sleep(0.005)
-    raise AssertionError(f"{text!r} was never printed")
-
-
 # ---- what the member sees -----------------------------------------------------------------------
 
 
@@ -193,7 +163,7 @@ def test_prompt_without_newline_is_in_the_log_while_the_member_runs(stage):
     stage.coordinator()
     source = "import sys, time\nsys.stdout.write('50%\\r'); sys.stdout.flush()\ntime.sleep(60)"
     stage.launch(stage.python(source))
-    wait_for_line(stage, b"50%\r")
+    stage.wait_for_line(b"50%\r")
 
 
 def test_many_small_lines_come_through_in_order(stage):

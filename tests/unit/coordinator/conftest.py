@@ -27,14 +27,6 @@ from dromon.lifecycle.plan import GangPlan, RolePlan
 from dromon.lifecycle.verdict import Exit
 
 
-def until(condition: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + 30
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
-    return found
-
-
 class Place:
     """Where one job's agents stay. A thread for each line, one lock around the coordinator."""
 
@@ -48,7 +40,7 @@ class Place:
         self.gang = gang
         self.kept: list[ev.Event] = []
         self.heard: list[dict[str, Any]] = []
-        self.is_silent = False  # hears, and says nothing
+        self.renews = True  # answers `alive`
         self.is_away = False  # whoever knocks is sent off
         self.agents: list[subprocess.Popen[bytes]] = []
         self._lock = threading.RLock()
@@ -85,22 +77,29 @@ class Place:
             for line in self._lines.values():
                 line.shutdown(socket.SHUT_RDWR)
 
+    def until(self, condition: Callable[[], Any], what: str) -> Any:
+        deadline = time.monotonic() + 30
+        while not (found := condition()):
+            assert time.monotonic() < deadline, f"waited in vain for {what}"
+            time.sleep(0.01)
+        return found
+
     def wait_state(self, member: str, state: str) -> None:
         def there() -> bool:
             known = self.gang.members.get(member)
             return known is not None and known.state == state
 
-        until(there, f"{member} to be {state}")
+        self.until(there, f"{member} to be {state}")
 
     def wait_end(self) -> str:
-        until(lambda: self.gang.is_terminal, "the end of the job")
+        self.until(lambda: self.gang.is_terminal, "the end of the job")
         for agent in self.agents:
             agent.wait(30)
         return self.gang.state
 
     def exit(self, member: str, run: int) -> Exit:
         path = self.record.exit(member, run)
-        found: Exit = until(lambda: exitrecord.read(path), "the exit record")
+        found: Exit = self.until(lambda: exitrecord.read(path), "the exit record")
         return found
 
     def exits(self) -> list[tuple[str, int]]:
@@ -169,7 +168,7 @@ class Place:
         for effect in effects:
             if isinstance(effect, Keep):
                 self.kept.append(effect.event)
-            elif isinstance(effect, Send) and not self.is_silent:
+            elif isinstance(effect, Send) and (self.renews or effect.message["op"] != "alive"):
                 self._lines[effect.peer].sendall(pack(effect.message))
 
 

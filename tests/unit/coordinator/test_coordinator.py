@@ -1,5 +1,7 @@
 """The coordinator: agents' messages in, effects out."""
 
+import pytest
+
 from dromon.coordinator.coordinator import Coordinator, Keep, Send
 from dromon.lifecycle import events as ev
 from dromon.lifecycle.gang import Gang
@@ -112,6 +114,91 @@ def test_agents_that_stay_in_place_are_told_to_start_over():
     effects += made.on_event(ev.Tick(), 4.0)
     sent = [(e.peer, e.message["op"]) for e in effects if isinstance(e, Send)]
     assert sorted(sent) == [(100, "again"), (101, "again")]
+
+
+def in_place(exit: dict[str, object] | None = None) -> Coordinator:
+    """Both have run once; with an exit, worker-0 has run 2 and nobody is there to run it."""
+    policies = {"member_failed": "restart_member"}
+    made = placed(in_place=True, policies=policies, max_retries=9, backoff=0.0)
+    for index in range(2):
+        ready(made, index)
+    if exit is not None:
+        made.on_gone(100)
+        made.on_event(ev.MemberExited("worker-0", 1, exit), 3.0)
+    return made
+
+
+FAILED = {"code": 1, "cause": "user_error"}
+AGAIN = {"op": "again", "run": 2, "attempt": 1}
+STALE = {"op": "stop", "grace": 0.0, "reason": "stale"}
+BYE = {"op": "bye"}
+
+
+@pytest.mark.parametrize(
+    ("exit", "run", "told"),
+    [
+        # The member was launched and waits for whoever comes: a new place, or the old agent.
+        (FAILED, 0, [AGAIN]),
+        (FAILED, 1, [AGAIN]),
+        (FAILED, 2, []),
+        # Somebody else runs it, or a later coordinator sent this one.
+        (None, 0, []),
+        (None, 1, []),
+        (None, 2, [STALE, BYE]),
+        (FAILED, 3, [STALE, BYE]),
+    ],
+)
+def test_who_comes_to_a_place_that_stays_is_told_what_it_needs(exit, run, told):
+    effects = in_place(exit).on_hello(7, "worker-0", run)
+    assert [e.message for e in effects if isinstance(e, Send)] == told
+
+
+def test_an_agent_in_place_whose_member_has_ended_ends_what_it_runs_and_stays():
+    made = placed(in_place=True, max_retries=1, backoff=9.0)
+    for index in range(2):
+        ready(made, index)
+    made.on_message(100, "worker-0", 1, {"op": "exited", "run": 1, "exit": FAILED}, 3.0)
+    assert [e.message for e in made.on_hello(7, "worker-0", 1)] == [STALE]
+    assert made.peers["worker-0"] == 7
+    assert [e.message for e in running_then_ended().on_hello(7, "worker-0", 1)] == [STALE, BYE]
+
+
+def running_then_ended() -> Coordinator:
+    made = running()
+    made.on_message(100, "worker-0", 1, {"op": "exited", "exit": EXIT_OK}, 4.0)
+    return made
+
+
+def test_nobody_stays_in_place_once_the_job_is_over():
+    made = placed(in_place=True)
+    effects = made.on_event(ev.StopRequested("ann"), 1.0)
+    for index in range(2):
+        member = f"worker-{index}"
+        effects += made.on_event(ev.MemberLost(member, 1, "never came"), 2.0)
+    assert made.gang.is_terminal
+    assert [e.message for e in made.on_hello(7, "worker-0", 0)] == [STALE, BYE]
+
+
+def test_an_exit_said_again_is_not_taken_for_that_of_the_next_run():
+    made = in_place(FAILED)
+    made.on_hello(7, "worker-0", 1)
+    said = {"op": "exited", "run": 1, "exit": FAILED}
+    assert made.on_message(7, "worker-0", 1, said, 5.0) == []
+    assert made.gang.members["worker-0"].state == "launched"
+
+
+def test_messages_are_about_the_run_they_name_not_the_one_of_the_hello():
+    made = in_place(FAILED)
+    made.on_hello(7, "worker-0", 0)
+    message = {"op": "ready", "run": 2, "host": "h", "ports": []}
+    effects = made.on_message(7, "worker-0", 0, message, 5.0)
+    assert [e.message["op"] for e in effects if isinstance(e, Send)] == ["world"]
+
+
+def test_a_sign_of_life_is_answered_and_nothing_is_kept():
+    for made in (running(), in_place()):
+        effects = made.on_message(100, "worker-0", 1, {"op": "alive", "run": 1}, 9.0)
+        assert effects == [Send(100, {"op": "alive"})]
 
 
 def test_all_exits_finish_the_job():

@@ -32,8 +32,7 @@ def test_the_next_run_is_in_the_same_agent_and_an_older_exit_said_again_is_not_t
     p.is_away = False
     assert p.wait_end() == states.SUCCEEDED
     assert p.exits() == [("worker-0", 1), ("worker-0", 2)]
-    again = [m["run"] for m in p.heard if m["op"] == "exited"]
-    assert again == [1, 2]  # the first was told, and told of the second run nothing
+    assert [m["run"] for m in p.heard if m["op"] == "exited"] == [1, 2]
     assert p.agents == [agent]
 
 
@@ -50,10 +49,11 @@ def test_an_agent_that_still_runs_what_is_given_up_ends_it_and_begins_the_next(p
 
 def test_an_agent_whose_place_is_taken_away_does_not_begin_again_and_the_next_one_does(place):
     p = place(policies={"member_evicted": "restart_member"}, backoff=0.0)
-    script = "trap 'exit 0' TERM; test $DROMON_RUN = 2 || for i in $(seq 600); do sleep 0.1; done"
+    saves = "trap 'exit 0' TERM; touch up; for i in $(seq 600); do sleep 0.1; done"
+    script = f"test $DROMON_RUN = 2 || {{ {saves}; }}"
     first = p.start(0, script)
     p.happen(ev.Placed(("worker-0",)))
-    p.wait_state("worker-0", states.UP)
+    p.until(Path(p.record.path("up")).exists, "the member")
     first.send_signal(signal.SIGTERM)
     assert first.wait(30) == 0
     assert p.exit("worker-0", 1).code == 0
@@ -86,45 +86,49 @@ def test_a_stop_owed_to_a_run_that_never_began_ends_it(place):
 # ---- leases -------------------------------------------------------------------------------------
 
 
+def said_alive(heard):
+    return sum(message["op"] == "alive" for message in heard)
+
+
 def test_a_coordinator_that_answers_keeps_a_lease_at_the_barrier_and_at_work(place):
     p = place(2)
-    p.start(0, "sleep 1.5", lease=0.6)
+    p.start(0, "sleep 2", lease=1.5)
     p.happen(ev.Placed(("worker-0", "worker-1")))
     p.wait_state("worker-0", states.READY)
     before = len(p.heard)
-    while sum(m["op"] == "alive" for m in p.heard[before:]) < 6:  # twice its lease
-        assert p.gang.members["worker-0"].state == states.READY
-    p.start(1, "sleep 1.5", lease=0.6)
+    p.until(lambda: said_alive(p.heard[before:]) > 3, "more time than its lease")
+    assert p.gang.members["worker-0"].state == states.READY
+    p.start(1, "sleep 2", lease=1.5)
     assert p.wait_end() == states.SUCCEEDED
     assert [p.exit(f"worker-{i}", 1).cause for i in range(2)] == ["success", "success"]
 
 
 def test_a_silent_coordinator_ends_the_member_when_its_lease_is_over(place):
     p = place(policies={"member_lost": "abort_job"})
-    p.start(0, "sleep 60", lease=0.6)
+    p.start(0, "sleep 60", lease=1.0)
     p.happen(ev.Placed(("worker-0",)))
     p.wait_state("worker-0", states.UP)
-    p.is_silent = True
+    p.renews = False
     exit = p.exit("worker-0", 1)
     assert (exit.cause, exit.stopped) == ("lost", True)
-    p.is_silent = False
+    p.renews = True
     assert p.wait_end() == states.FAILED
     assert p.gang.verdict.cause == "lost"
 
 
 def test_a_lease_counts_for_every_run(place):
     p = place(max_retries=0)
-    p.start(0, "sleep 60", lease=0.6)
+    p.start(0, "sleep 60", lease=1.0)
     p.happen(ev.Placed(("worker-0",)))
     p.wait_state("worker-0", states.UP)
-    p.is_silent = True
+    p.renews = False
     p.exit("worker-0", 1)
-    p.is_silent = False
+    p.renews = True
     p.wait_state("worker-0", states.BROKEN)
     p.happen(ev.Placed(("worker-0",)))
     p.wait_state("worker-0", states.UP)
-    p.is_silent = True
+    p.renews = False
     assert p.exit("worker-0", 2).cause == "lost"
-    p.is_silent = False
+    p.renews = True
     p.happen(ev.StopRequested("ann"))
     assert p.wait_end() == states.STOPPED

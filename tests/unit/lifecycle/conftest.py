@@ -1,6 +1,8 @@
 """A gang one can talk to in short sentences: `play.ready()`, `play.exits("worker-1", code=3)`."""
 
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from dromon.lifecycle.events import Command, Event
 from dromon.lifecycle.gang import Gang
 from dromon.lifecycle.plan import GangPlan, RolePlan
 from dromon.lifecycle.verdict import Exit
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `cast`
 
 
 class Play:

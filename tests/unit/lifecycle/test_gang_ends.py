@@ -1,26 +1,11 @@
 """How a gang ends: success, failure, stop, out of time."""
 
+from cast import CHIEF, EVALUATOR, PS, THREE, finish, workers
+
 from dromon.lifecycle import states
 from dromon.lifecycle.events import Finish, StopMember
-from dromon.lifecycle.plan import FOLLOWS, SERVES, RolePlan
+from dromon.lifecycle.plan import SERVES, RolePlan
 from dromon.lifecycle.verdict import Verdict
-
-PS = RolePlan("ps", 1, 1, ending=SERVES)
-CHIEF = RolePlan("chief", 1, 1)
-EVALUATOR = RolePlan("evaluator", 1, 1, ending=FOLLOWS)
-THREE = RolePlan("worker", 3, 3)
-ELASTIC = RolePlan("worker", 4, 2)
-
-
-def workers(n, **settings):
-    return RolePlan("worker", n, n, **settings)
-
-
-def finish(commands):
-    """The one Finish among these, which must be the last."""
-    assert isinstance(commands[-1], Finish)
-    return commands[-1]
-
 
 # ---- success ------------------------------------------------------------------------------------
 

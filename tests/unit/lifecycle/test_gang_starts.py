@@ -1,27 +1,10 @@
 """A gang from the queue through the barrier."""
 
 import pytest
+from cast import CHIEF, ELASTIC, PS, finish, workers
 
 from dromon.lifecycle import states
-from dromon.lifecycle.events import Finish, Launch, OpenBarrier, Release, StopMember
-from dromon.lifecycle.plan import FOLLOWS, SERVES, RolePlan
-
-PS = RolePlan("ps", 1, 1, ending=SERVES)
-CHIEF = RolePlan("chief", 1, 1)
-EVALUATOR = RolePlan("evaluator", 1, 1, ending=FOLLOWS)
-THREE = RolePlan("worker", 3, 3)
-ELASTIC = RolePlan("worker", 4, 2)
-
-
-def workers(n, **settings):
-    return RolePlan("worker", n, n, **settings)
-
-
-def finish(commands):
-    """The one Finish among these, which must be the last."""
-    assert isinstance(commands[-1], Finish)
-    return commands[-1]
-
+from dromon.lifecycle.events import Launch, OpenBarrier, Release, StopMember
 
 # ---- preparing and queueing ---------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ dromon daemon logs -f
     parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument("--stay", action="store_true", help="start: do not end when idle")
     parser.add_argument(
-        "--fake-gpus", type=whole, default=0, metavar="N", help="restart: pretend, to try things out"
+        "--fake-gpus", type=whole, default=0, metavar="N", help="restart: pretend, to try it"
     )
     parser.add_argument("-f", "--follow", action="store_true", help="logs: go on until Ctrl-C")
     add_output(parser)

@@ -65,6 +65,7 @@ class Arbiter:
         self._after: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._touched: dict[str, Job] = {}
         self._awake: dict[str, Job] = {}
+        self.late: dict[str, Job] = {}  # something happened to them that watchers do not know yet
         self._should_decide = False
 
     # ---- jobs come in ---------------------------------------------------------------------------
@@ -318,13 +319,23 @@ class Arbiter:
             )  # fmt: skip
 
     def _tell_watchers(self, job: Job) -> None:
-        if job.watchers:
-            status = job.status()
-            for watcher in list(job.watchers):
-                watcher(status)
+        """At once when the job's own state has changed; what happens to single members of a large
+        gang is told together a little later (`tell_late`)."""
+        state = (job.told, job.gang.attempt, job.ended)
+        if job.watchers and state == job.watched:
+            self.late[job.id] = job
+        elif job.watchers:
+            job.watched = state
+            self.late.pop(job.id, None)
+            job.tell()
         if job.ended is not None:
             self.jobs.pop(job.id, None)
             self._awake.pop(job.id, None)
+
+    def tell_late(self) -> None:
+        late, self.late = self.late, {}
+        for job in late.values():
+            job.tell()
 
 
 def role_asks(request: Mapping[str, Any]) -> tuple[RoleAsk, ...]:

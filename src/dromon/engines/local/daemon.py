@@ -7,6 +7,7 @@ them to one asyncio loop.
 import argparse
 import asyncio
 import fcntl
+import gc
 import getpass
 import json
 import logging
@@ -40,6 +41,7 @@ from dromon.storage.blobs import BlobStore
 log = logging.getLogger("dromon.daemon")
 IDLE = 900.0  # leaves after so long without jobs and commands
 SWEEP = 2.0
+LATE = 0.05  # after which watchers hear of single members
 SOON = 0.2  # when somebody waits for what only another user's daemon can let go
 RETRY = 1.0  # after the disk refused the journal
 
@@ -73,6 +75,7 @@ class Daemon:
         self.done = asyncio.Event()
         self._keys: dict[str, bytes] = {}
         self._flush_is_due = False
+        self._tell_is_due = False
         self._alarm: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
 
@@ -129,8 +132,15 @@ class Daemon:
             self.loop.call_later(RETRY, self.flush)
             return
         self._set_alarm()
+        if self.arbiter.late and not self._tell_is_due:
+            self._tell_is_due = True
+            self.loop.call_later(LATE, self._tell_late)
         if self._look is None and self.arbiter.waits_for_others:
             self._look = self.loop.call_later(SOON, self._look_at_gpus)
+
+    def _tell_late(self) -> None:
+        self._tell_is_due = False
+        self.arbiter.tell_late()
 
     def _look_at_gpus(self) -> None:
         self._look = None
@@ -212,6 +222,8 @@ class Daemon:
         agents = await server.listen(self.home.agents_socket, lambda: server.Agent(self))
         self.flush()
         commands = await server.listen(self.home.socket, self._command)
+        gc.collect()
+        gc.freeze()  # what is imported stays: no need to look through it again and again
         if ready >= 0:
             os.write(ready, b"1")
             os.close(ready)

@@ -99,6 +99,13 @@ class Home:
             )
 
 
+def write_private(path: str, text: str) -> None:
+    """A file that only its owner can read, from the first byte on."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(text)
+
+
 def default_root() -> str:
     if configured := os.environ.get("DROMON_HOME"):
         return configured

@@ -33,6 +33,7 @@ class Job:
         self.watchers: list[Watcher] = []
         self.ended: float | None = None
         self.told = ""  # the state the journal's row has
+        self.watched: tuple[str, int, float | None] | None = None  # what watchers were told last
         self.progress = ""  # of the environment's build, for those who wait
         self._coordinator: Coordinator | None = None
 
@@ -55,6 +56,11 @@ class Job:
         if self.gang.is_terminal and self.ended is None:
             return self.told  # its outputs are still being kept
         return self.gang.state
+
+    def tell(self) -> None:
+        status = self.status()
+        for watcher in list(self.watchers):
+            watcher(status)
 
     def status(self) -> dict[str, Any]:
         touched = self._coordinator is not None

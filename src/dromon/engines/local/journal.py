@@ -9,6 +9,8 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from dromon.errors import EngineError, StateDirectoryUnusable
@@ -129,8 +131,8 @@ class Journal:
             return
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            for statement, values in self._pending:
-                self._db.execute(statement, values)
+            for statement, group in groupby(self._pending, key=itemgetter(0)):
+                self._db.executemany(statement, map(itemgetter(1), group))
             self._db.execute("COMMIT")
         except sqlite3.OperationalError as error:
             if self._db.in_transaction:

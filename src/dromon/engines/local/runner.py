@@ -7,7 +7,6 @@ import asyncio
 import json
 import logging
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -23,9 +22,10 @@ from dromon.agent.record import Record
 from dromon.engines import outputs
 from dromon.engines.local import gpus
 from dromon.engines.local.collect import Environments
-from dromon.engines.local.home import Home
+from dromon.engines.local.home import Home, write_private
 from dromon.engines.local.jobs import Job
 from dromon.engines.local.machine import Machine
+from dromon.engines.local.spares import Spares
 from dromon.errors import DromonError
 from dromon.lifecycle import events as ev
 from dromon.packaging import environment, lightapp, payload, snapshot
@@ -66,6 +66,8 @@ class Runner:
         self._launcher_process: subprocess.Popen[bytes] | None = None
         self._light = lightapp.build(home.path("light")).path
         self._devices = {d.uuid: d for d in machine.gpus}
+        address = f"unix:{home.agents_socket}"
+        self._spares = Spares(home.path("spares"), address, self.threads.submit)
         self._laying_out: set[str] = set()  # working directories being copied
 
     # ---- before the queue -----------------------------------------------------------------------
@@ -159,21 +161,16 @@ class Runner:
             self.happen(job, ev.MemberExited(each.member, each.run, exit))
 
     def _open_record(self, record: Record) -> None:
-        """What an agent needs to find us and to be believed."""
         if not _has_content(record.coordinator):
-            os.makedirs(record.root, mode=0o700, exist_ok=True)
-            _write(record.key, secrets.token_hex(32))
-            address = {"address": f"unix:{self.home.agents_socket}", "epoch": 1}
-            _write(record.coordinator, json.dumps(address))
+            self._spares.become(record.root)
 
     def _lay_out(self, job: Job, record: Record) -> None:
         """What a member finds when it starts, besides its code."""
-        os.makedirs(record.checkpoints, exist_ok=True)
         for name, path in job.request["volumes"].items():
             if path == record.path("volumes", name):
                 os.makedirs(path, exist_ok=True)
         if job.request["config"]:
-            _write(record.config, json.dumps(job.request["config"]))
+            write_private(record.config, json.dumps(job.request["config"]))
 
     def _launch_all(self, job: Job, record: Record, launches: list[ev.Launch]) -> None:
         for each in launches:
@@ -186,7 +183,7 @@ class Runner:
             self._send(plan, fds)
         if not os.path.exists(record.request):
             # For whoever reads the record without us; nobody waits for it.
-            self.threads.submit(_write, record.request, json.dumps(job.request))
+            self.threads.submit(write_private, record.request, json.dumps(job.request))
 
     def _gpu_fds(self, job: Job, member: str) -> list[int] | None:
         """The descriptors that hold this member's GPUs; a restarted daemon takes them anew."""
@@ -347,9 +344,3 @@ def _has_content(path: str) -> bool:
         return os.path.getsize(path) > 0
     except FileNotFoundError:
         return False
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w") as file:
-        file.write(text)

@@ -16,6 +16,7 @@ from dromon.engines.intake import Request, Seen, Taken
 from dromon.engines.local.arbiter import ENVIRONMENT, role_asks
 from dromon.engines.local.compile import compile_launch, lacking
 from dromon.engines.local.counter import Counter
+from dromon.engines.local.home import write_private
 from dromon.engines.local.journal import JournalFull, Row
 from dromon.engines.local.server import Command
 from dromon.errors import DromonError, EngineError
@@ -133,7 +134,7 @@ class Submissions(Counter):
         new = {s.id: s.supplied for s in submissions if s.supplied and journal.job(s.id) is None}
         try:
             for id, supplied in new.items():
-                _write_private(home.secrets(id), dict(supplied))
+                write_private(home.secrets(id), json.dumps(dict(supplied)))
             put = self.daemon.arbiter.submit(submissions, self.daemon.clock.now())
         except (OSError, DromonError) as error:
             for id in new:
@@ -159,9 +160,3 @@ def _remove(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         pass
-
-
-def _write_private(path: str, data: dict[str, str]) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w") as file:
-        json.dump(data, file)
