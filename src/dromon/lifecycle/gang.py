@@ -87,6 +87,10 @@ class Gang:
         """When the back-off that runs now will be over."""
         return self._due if self.state == states.RESTARTING else None
 
+    def overdue(self, now: float) -> List[str]:
+        """Members that should have been killed by `now`: those who were to do it may hang."""
+        return self._members.overdue(now)
+
     def running_time(self, now: float) -> float:
         """Seconds between barriers and ends, over all attempts: what `max_duration` limits."""
         return self._ran + (max(0.0, now - self._spell) if self._spell is not None else 0.0)

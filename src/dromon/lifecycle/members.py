@@ -82,6 +82,10 @@ class Members:
             self.change(name, states.ENDING)
             yield events.StopMember(name, self.now[name].run, grace, reason)
 
+    def overdue(self, now: float) -> List[str]:
+        """Those whose grace is over and who have not ended."""
+        return [n for n in self.live() if n in self._stops and self._stops[n][0] < now]
+
     def stop_again(self, name: str, now: float) -> events.StopMember:
         """Owed to a member that shows by what it says that it has not heard."""
         killed_at, reason = self._stops[name]

@@ -88,7 +88,7 @@ def test_lease_is_renewed_by_any_word(stage):
     coordinator.wait_for("started")
     while not (stage.directory() / "exit.json").exists():
         try:
-            coordinator.send({"op": "beat"})
+            coordinator.send({"op": "alive"})
         except (OSError, IndexError):
             break
         time.sleep(0.05)

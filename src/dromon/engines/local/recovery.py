@@ -7,6 +7,7 @@ may or may not have been launched is safe: the second agent finds the claim and 
 import json
 import logging
 import os
+import signal
 from typing import Any
 
 from dromon.agent import claim, process
@@ -20,6 +21,7 @@ from dromon.lifecycle import states
 from dromon.sched.events import JobStarted, JobStopping
 
 log = logging.getLogger("dromon.recovery")
+HANGING = 30.0  # seconds after a member's grace in which its agent must have ended it
 
 
 def recover(arbiter: Arbiter, home: Home, now: float, same_boot: bool) -> None:
@@ -84,10 +86,20 @@ def sweep(arbiter: Arbiter, home: Home, now: float) -> None:
     for job in list(arbiter.jobs.values()):
         if job.placement is None:
             continue
+        for name in job.gang.overdue(now - HANGING):
+            end_agent(home, job, name)
         for name, member in list(job.gang.members.items()):
             is_live = member.run and member.state not in states.MEMBER_ENDED
             if is_live and name not in job.coordinator.peers:
                 look_at(arbiter, home, job, name, member.run, now)
+
+
+def end_agent(home: Home, job: Job, name: str) -> None:
+    """An agent that hangs does not end its member; without the agent we find and end it."""
+    claimed = claim.read(Record(home.record(job.id)).run(name, job.gang.members[name].run))
+    if claimed is not None and claimed.is_alive and claimed.pid != os.getpid():
+        log.warning("%s/%s: its agent hangs; ending it", job.id, name)
+        os.kill(claimed.pid, signal.SIGKILL)
 
 
 def look_at(arbiter: Arbiter, home: Home, job: Job, name: str, run: int, now: float) -> None:

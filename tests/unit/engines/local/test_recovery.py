@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -158,3 +160,26 @@ def test_secrets_of_jobs_that_are_over_or_never_were_do_not_stay(bench, home):
         Path(home.secrets(id)).write_text("{}")
     again(bench, home)
     assert os.listdir(home.path("secrets")) == ["a-aaaaaa.json"]
+
+
+AGENT = """
+import sys, time
+from dromon.agent import claim
+assert claim.take(sys.argv[1])
+print("claimed", flush=True)
+time.sleep(600)
+"""
+
+
+def test_an_agent_that_hangs_long_after_the_grace_is_ended(bench, home):
+    job = bench.submit(stop_grace=5)
+    bench.start(job)
+    with subprocess.Popen(
+        [sys.executable, "-c", AGENT, folder(home)], stdout=subprocess.PIPE
+    ) as agent:
+        assert agent.stdout.readline()
+        bench.arbiter.happen(job, ev.StopRequested("ann"), bench.now)
+        recovery.sweep(bench.arbiter, home, bench.now + 5 + recovery.HANGING - 1)
+        assert agent.poll() is None
+        recovery.sweep(bench.arbiter, home, bench.now + 5 + recovery.HANGING + 1)
+        assert agent.wait() == -signal.SIGKILL
