@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "dromon"
-LIGHT = ("frameworks", "agent", "lifecycle", "coordinator", "errors", "units")
+LIGHT = ("frameworks", "agent", "lifecycle", "coordinator", "hadoop", "errors", "units")
 PURE = ("lifecycle", "sched", "frameworks")
 LONGEST = 500
 

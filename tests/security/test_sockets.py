@@ -234,8 +234,8 @@ def test_an_agent_that_does_not_know_the_jobs_key_is_hung_up_on(bench: Bench):
         challenge = sock.recv(65536)
         assert b"nonce" in challenge
         hello = {"op": "hello", "job": id, "member": "worker-0", "run": 1, "nonce": "00", "mac": ""}
-        sock.sendall(pack({**hello, "mac": "0" * 64}))
-        sock.sendall(pack({"op": "exited", "exit": {"code": 0, "cause": "success"}}))
+        said = pack({"op": "exited", "exit": {"code": 0, "cause": "success"}})
+        sock.sendall(pack({**hello, "mac": "0" * 64}) + said)
         try:
             assert sock.recv(65536) == b""
         except ConnectionResetError:

@@ -176,10 +176,20 @@ class Page:
                 yield f"  {key:<11}{said_value(value)}"
 
     def environment(self) -> Iterator[str]:
-        for key, value in (self.data.get("environment") or {}).items():
-            if value not in (None, "", {}, []):
-                text = short_digest(value) if "digest" in key else said_value(value)
+        found = dict(self.data.get("environment") or {})
+        lock = found.pop("lock", None) or {}
+        asked = found.pop("request", None) or {}
+        if lock:
+            found["version"] = lock.get("python")
+        for key in ("kind", "python", "version", "digest", "image"):
+            if found.get(key):
+                text = short_digest(found[key]) if key == "digest" else found[key]
                 yield f"  {key:<11}{text}"
+        for key, value in asked.items():
+            if value:
+                yield f"  {key:<11}{said_value(value)}"
+        for number, line in enumerate(str(lock.get("text", "")).splitlines()):
+            yield f"  {'' if number else 'lock':<11}{line}"
 
     def request(self) -> Iterator[str]:
         job = self.data.get("job") or self.data.get("request") or {}
