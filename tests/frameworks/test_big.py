@@ -4,7 +4,7 @@ import pytest
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]  # they are downloaded first
 
-RANKS = r"rank \d+ of \d+.*"
+RANKS = r"rank \d+ of \d+(?:, local \d+ of \d+|, \d+ devices in all)?"
 
 
 def is_learning(losses: list[float]) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 
-RANKS = r"rank \d+ of \d+.*"
+RANKS = r"rank \d+ of \d+(?:, local \d+ of \d+|, \d+ devices in all)?"
 
 
 def is_learning(losses: list[float]) -> bool:

@@ -60,7 +60,7 @@ class Session:
 class DigestClient:
     """Our side. ``user`` and ``password`` prove themselves to the server, and it to us."""
 
-    name = "DIGEST-MD5"
+    starts = False  # the server's nonce comes first
 
     def __init__(
         self, user: str, password: str, uri: str, cnonce: str, qops: Sequence[str] = QOPS

@@ -20,6 +20,10 @@ class Mechanism(Protocol):
     """One SASL exchange, from our side, on one connection."""
 
     @property
+    def starts(self) -> bool:
+        """Do we speak first, where the server sent no challenge with its offer?"""
+
+    @property
     def complete(self) -> bool:
         """Has the server proved itself, too? Its word of success counts for nothing before."""
 
