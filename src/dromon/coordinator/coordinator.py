@@ -140,9 +140,10 @@ class Coordinator:
 
     def _carry_out(self, command: ev.Command) -> List[Effect]:
         if isinstance(command, ev.OpenBarrier):
-            world = self.world(command).to_json()
+            # One message for all of them: whoever sends it can encode it once.
+            message: Message = {"op": "world", "world": self.world(command).to_json()}
             return [
-                Send(self.peers[member], {"op": "world", "world": world})
+                Send(self.peers[member], message)
                 for member in command.deliver_to
                 if member in self.peers
             ]

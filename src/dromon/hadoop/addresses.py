@@ -51,17 +51,19 @@ class NameService:
         return f"ha-hdfs:{self.name}" if self.logical else ""
 
 
-def parse(text: str, port: int) -> Address:
-    """``host``, ``host:port`` or ``[::1]:port``."""
+def parse(text: str, port: int, here: str = "127.0.0.1") -> Address:
+    """``host``, ``host:port`` or ``[::1]:port``.
+
+    A server may be told to listen on every interface (0.0.0.0); to a client that means ``here``.
+    """
     try:
         parts = urlsplit(f"//{text.strip()}")
         host, found = parts.hostname, parts.port
     except ValueError:
         host, found = None, None
-    if not host or "/" in text:
+    if not host or parts.netloc != text.strip():
         raise SiteFileError(f"{text!r} is no address", hint="Write host:port.")
-    # A server may bind to every interface; to a client on the same machine that is this one.
-    return Address("127.0.0.1" if host == "0.0.0.0" else host, found or port)
+    return Address(here if host == "0.0.0.0" else host, found or port)
 
 
 def resource_managers(site: Site) -> tuple[ResourceManager, ...]:
@@ -78,20 +80,21 @@ def resource_managers(site: Site) -> tuple[ResourceManager, ...]:
 
 def _resource_manager(site: Site, name: str) -> ResourceManager:
     end = f".{name}" if name else ""
-    secure = site.get("yarn.http.policy") == "HTTPS_ONLY"
+    named = site.get(f"yarn.resourcemanager.hostname{end}")
+    direct = site.get(f"yarn.resourcemanager.address{end}")
+    if not named and not direct:
+        raise SiteFileError(
+            f"neither yarn.resourcemanager.hostname{end} nor yarn.resourcemanager.address{end}"
+            " is set",
+            hint="Is yarn-site.xml in HADOOP_CONF_DIR, and is it this cluster's?",
+        )
+    host = parse(named or direct, CLIENT_PORT).host
 
     def address(key: str, port: int) -> Address:
         text = site.get(f"yarn.resourcemanager.{key}{end}")
-        host = site.get(f"yarn.resourcemanager.hostname{end}")
-        if not text and not host:
-            raise SiteFileError(
-                f"neither yarn.resourcemanager.{key}{end} nor yarn.resourcemanager.hostname{end}"
-                " is set",
-                hint="Is yarn-site.xml in HADOOP_CONF_DIR, and is it this cluster's?",
-            )
-        return parse(text or host, port)
+        return parse(text, port, host) if text else Address(host, port)
 
-    if secure:
+    if site.get("yarn.http.policy") == "HTTPS_ONLY":
         web = f"https://{address('webapp.https.address', WEB_TLS_PORT)}"
     else:
         web = f"http://{address('webapp.address', WEB_PORT)}"
@@ -109,7 +112,7 @@ def name_service(site: Site, url: str = "") -> NameService:
             f"{url} is not on HDFS",
             hint="Set fs.defaultFS in core-site.xml to hdfs://HOST:PORT or hdfs://NAMESERVICE.",
         )
-    name = parts.netloc
+    name = parts.netloc.rpartition("@")[2]
     if name not in site.words("dfs.nameservices"):
         rpc = parse(name, NAME_NODE_PORT)
         return NameService(name, (NameNode("", rpc, _web(site, rpc.host, "")),), logical=False)
@@ -134,7 +137,4 @@ def _web(site: Site, host: str, end: str) -> str:
     else:
         scheme, key, port = "http", "http", NAME_NODE_WEB_PORT
     text = site.get(f"dfs.namenode.{key}-address{end}")
-    address = parse(text, port) if text else Address(host, port)
-    if address.host == "127.0.0.1" and text.startswith("0.0.0.0"):
-        address = Address(host, address.port)
-    return f"{scheme}://{address}"
+    return f"{scheme}://{parse(text, port, host) if text else Address(host, port)}"

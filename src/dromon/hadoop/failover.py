@@ -29,15 +29,13 @@ STANDBY = frozenset(
 BUSY = frozenset(
     {
         "org.apache.hadoop.ipc.RetriableException",
-        "org.apache.hadoop.ipc.CallQueueTooBusyException",
-        "org.apache.hadoop.ipc.RpcNoSuchProtocolException",  # a server that is still starting
         "org.apache.hadoop.hdfs.server.namenode.SafeModeException",
         "org.apache.hadoop.yarn.exceptions.NMNotYetReadyException",
     }
 )
 
 
-def trouble_of(exception: str, detail: int = 0) -> Trouble:
+def trouble_of(exception: str) -> Trouble:
     """What a Java exception of the server means for trying again."""
     if exception in STANDBY:
         return Trouble.STANDBY
@@ -81,7 +79,7 @@ class Policy:
         """What to do after the ``failures``-th failure in a row (1 is the first).
 
         ``server`` of ``servers`` was asked; ``elapsed`` seconds have passed since the first time;
-        ``chance`` is a random number from 0 to 1; ``repeatable``: doing the call twice does no harm.
+        ``chance`` is a random number from 0 to 1; ``repeatable``: asking twice does no harm.
         """
         if trouble is Trouble.REFUSED:
             return GiveUp("refused")

@@ -2,7 +2,7 @@
 
 Texts come in as arguments; nothing is opened here. What the reading follows:
 
-1. Later files win, except over a property that an earlier one marked ``final``.
+1. Later properties win, except over one that was marked ``final`` before.
 2. A property without a value, or with an empty one, does not exist.
 3. ``${name}`` stands for a Java system property or another property, ``${env.NAME}``,
    ``${env.NAME-default}`` and ``${env.NAME:-default}`` for the environment. The first name that
@@ -40,7 +40,6 @@ RENAMED = {
     "fs.default.name": "fs.defaultFS",
     "dfs.federation.nameservices": "dfs.nameservices",
     "dfs.http.address": "dfs.namenode.http-address",
-    "yarn.resourcemanager.system-metrics-publisher.enabled": "yarn.system-metrics-publisher.enabled",
 }
 
 _VARIABLE = re.compile(r"\$\{([^}$ ]+)\}")
@@ -132,13 +131,11 @@ def load(
     for name in FILES:
         if name not in files:
             continue
-        fixed: set[str] = set()
         for key, value, is_final in _properties(files, name, ()):
-            if key not in final:
+            if value and key not in final:
                 found[key] = value
-                if is_final:
-                    fixed.add(key)
-        final |= fixed
+            if is_final:
+                final.add(key)
     return Site(found, environment, system)
 
 
@@ -184,5 +181,5 @@ def _property(element: ElementTree.Element) -> Iterator[tuple[str, str, bool]]:
         return element.get(tag, "") if child is None else "".join(child.itertext())
 
     name, value = part("name").strip(), part("value")
-    if name and value:
+    if name:
         yield RENAMED.get(name, name), value, part("final") == "true"

@@ -45,6 +45,12 @@ def build(
             ["venv", "--no-project", "--python", interpreter, home],
             cwd=cwd, what="The environment could not be made", environ=environ, pass_fds=(fd,),
         )  # fmt: skip
+
+        def told(text: str) -> None:
+            progress(text)
+            if text.startswith("Installed"):  # uv compiles next and says so when it is done
+                progress("Compiling bytecode")
+
         name = "pylock.toml" if is_pylock(lock.text) else "requirements.txt"
         listing = os.path.join(home, name)
         with open(listing, "w", encoding="utf-8") as file:
@@ -52,7 +58,7 @@ def build(
         uv.run(
             ["pip", "sync", "--allow-empty-requirements", "--compile-bytecode",
              "--link-mode", "hardlink", "--python", python_of(lock.digest, cache_dir), listing],
-            cwd=cwd, what="The environment could not be built", progress=progress,
+            cwd=cwd, what="The environment could not be built", progress=told,
             environ=environ, pass_fds=(fd,),
         )  # fmt: skip
         with open(os.path.join(home, COMPLETE), "w") as file:

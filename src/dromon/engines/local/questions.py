@@ -11,11 +11,11 @@ from dromon.engines.local.arbiter import ENVIRONMENT
 from dromon.engines.local.compile import LACKS
 from dromon.engines.local.counter import Counter
 from dromon.engines.local.journal import Row
+from dromon.engines.local.progress import bar
 from dromon.engines.local.recovery import rebuild
 from dromon.engines.local.server import Command
 from dromon.lifecycle import states
 from dromon.sched.explain import explain
-from dromon.units import format_duration
 
 _WAITING = ("sentence", "reason", "position", "holders", "missing", "unblock")
 
@@ -72,8 +72,7 @@ class Questions(Counter):
         now = self.daemon.clock.now()
         if job.state == states.PREPARING:
             doing = job.progress or "starting"
-            since = format_duration(now - job.submitted)
-            return _plain("preparing", f"its environment is being built, {since}: {doing}")
+            return _plain("preparing", f"its environment is being built {bar(doing)} {doing}")
         if job.state == states.RESTARTING:
             wake = job.gang.wake_at
             wait = f"; the next attempt starts in {max(0, wake - now):.0f} s" if wake else ""

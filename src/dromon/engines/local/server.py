@@ -29,6 +29,7 @@ class Wire(asyncio.Protocol):
     """A connection of frames; whoever is of another user is not heard."""
 
     transport: asyncio.Transport
+    _last: tuple[Message, bytes] = ({}, b"")
 
     def __init__(self) -> None:
         self._unpacker = Unpacker()
@@ -61,7 +62,9 @@ class Wire(asyncio.Protocol):
 
     def send(self, message: Message) -> None:
         if self.is_open:
-            self.transport.write(pack(message))
+            if Wire._last[0] is not message:  # a gang's world goes to all of its agents in a row
+                Wire._last = (message, pack(message))
+            self.transport.write(Wire._last[1])
 
     def opened(self) -> None: ...
     def received(self, message: Message) -> None: ...
