@@ -5,7 +5,7 @@ one with every start, over all attempts, so that (member, run) happens at most o
 """
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from dromon.lifecycle.verdict import Exit, Verdict
@@ -14,7 +14,7 @@ from dromon.lifecycle.verdict import Exit, Verdict
 @dataclass(frozen=True)
 class Event:
     def to_json(self) -> Dict[str, Any]:
-        return {"kind": type(self).__name__, **asdict(self)}
+        return {"kind": type(self).__name__, **self.__dict__}  # values only: nothing to copy
 
 
 # ---- events -------------------------------------------------------------------------------------

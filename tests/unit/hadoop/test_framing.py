@@ -2,10 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dromon.hadoop import framing
-from dromon.hadoop.faults import LocalProtocolError, RemoteProtocolError
+from dromon.hadoop.faults import RemoteProtocolError
 from dromon.hadoop.framing import Body, FrameBuffer, pack, preamble
-from dromon.hadoop.messages.rpc import REQUEST_HEADER, RPC_SASL
+from dromon.hadoop.messages.rpc import RPC_SASL
 
 
 def feed(wire: bytes, step: int) -> list[bytes]:
@@ -63,12 +62,3 @@ def test_frames_before_a_broken_one_are_still_given():
     assert next(frames) == b"x"
     with pytest.raises(RemoteProtocolError):
         next(frames)
-
-
-def test_a_request_larger_than_hadoop_takes_is_not_sent():
-    with pytest.raises(LocalProtocolError, match="Hadoop takes"):
-        pack((REQUEST_HEADER, {
-            "method_name": "x" * (framing.LIMIT + 1),
-            "declaring_class_protocol_name": "",
-            "client_protocol_version": 1,
-        }))  # fmt: skip

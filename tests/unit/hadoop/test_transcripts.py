@@ -48,9 +48,10 @@ def replay(release: str, protection: str, step: int) -> tuple[list[Event], bytes
 @pytest.mark.parametrize(("release", "protection"), CASES)
 def test_a_real_server_is_answered_and_understood_byte_by_byte_as_well(release, protection):
     wire = SAID[release, protection, "server"]
-    events, sent = replay(release, protection, len(wire))
+    events, sent = replay(release, protection, 1)
     assert sent == SAID[release, protection, "client"]
-    assert replay(release, protection, 1) == replay(release, protection, 7) == (events, sent)
+    for step in (7, len(wire)):
+        assert replay(release, protection, step)[0] == events
     if protection == "refused":
         (fatal,) = events
         assert isinstance(fatal, Fatal)
