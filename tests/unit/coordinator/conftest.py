@@ -169,7 +169,12 @@ class Place:
             if isinstance(effect, Keep):
                 self.kept.append(effect.event)
             elif isinstance(effect, Send) and (self.renews or effect.message["op"] != "alive"):
-                self._lines[effect.peer].sendall(pack(effect.message))
+                line = self._lines.get(effect.peer)
+                try:
+                    if line is not None:
+                        line.sendall(pack(effect.message))
+                except OSError:  # it left meanwhile; its thread will notice
+                    pass
 
 
 @pytest.fixture
