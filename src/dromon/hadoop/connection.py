@@ -17,10 +17,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from dromon.hadoop import framing
+from dromon.hadoop.events import Closed, Event, Fatal, Reply, RpcError
 from dromon.hadoop.faults import (
     LocalProtocolError,
     ProtocolError,
@@ -40,48 +40,6 @@ from dromon.hadoop.protection import Layer
 from dromon.hadoop.protobuf import Record
 from dromon.hadoop.protocol import Protocol
 from dromon.hadoop.sasl import Auth, Mechanism
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A call's answer."""
-
-    call_id: int
-    method: str
-    message: Record
-
-
-@dataclass(frozen=True)
-class RpcError:
-    """The server refused one call; the connection goes on."""
-
-    call_id: int
-    method: str
-    exception: str  # the Java class, in full
-    text: str
-    trace: str = ""
-    detail: int = 0
-
-
-@dataclass(frozen=True)
-class Fatal:
-    """The server gave up on the connection and says why. ``lost`` calls get no answer."""
-
-    exception: str
-    text: str
-    trace: str = ""
-    detail: int = 0
-    lost: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Closed:
-    """The connection is over. ``lost`` calls get no answer: if they were done is not known."""
-
-    lost: tuple[int, ...] = ()
-
-
-Event = Union[Reply, RpcError, Fatal, Closed]
 
 NEGOTIATING, INITIATED, OPEN, CLOSED = "negotiating", "initiated", "open", "closed"
 

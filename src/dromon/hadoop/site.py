@@ -131,7 +131,11 @@ def load(
     for name in FILES:
         if name not in files:
             continue
-        for key, value, is_final in _properties(files, name, ()):
+        try:
+            properties = list(_properties(files, name, ()))
+        except RecursionError:
+            raise SiteFileError(f"{name} nests too deep") from None
+        for key, value, is_final in properties:
             if value and key not in final:
                 found[key] = value
             if is_final:

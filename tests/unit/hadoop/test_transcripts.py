@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dromon.hadoop.connection import Event, Fatal, Reply, RpcConnection, RpcError
+from dromon.hadoop.connection import RpcConnection
+from dromon.hadoop.events import Event, Fatal, Reply, RpcError
 from dromon.hadoop.messages.master import APPLICATION_MASTER
 from dromon.hadoop.sasl import Auth, DigestMd5, Simple
 from dromon.hadoop.token import Token

@@ -1,0 +1,1 @@
+"""HDFS and YARN from Hadoop's own jars: `python -m testbeds.yarn up`."""

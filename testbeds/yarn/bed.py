@@ -1,0 +1,278 @@
+"""A bed: brought up, taken down, and each of its daemons killed and started again by name.
+
+All it knows between two commands is in DIR/bed.json. Only processes written down there are ended,
+and what their containers left running.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dromon.errors import EngineError, UsageError
+from testbeds.yarn import config, jars, process, ready
+from testbeds.yarn import plan as plans
+from testbeds.yarn.plan import HOST, Options, Plan
+from testbeds.yarn.process import Process
+
+Tell = Callable[[str], None]
+
+UP_SECONDS = 180.0  # far beyond what it needs, for a machine that has other work
+JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+       "-Djava.net.preferIPv4Stack=true")  # fmt: skip
+# Whom a daemon reports to: without that one it cannot become ready, and nobody need wait for it.
+NEEDS = {"namenode": "datanode", "datanode": "namenode", "node": "resourcemanager"}
+ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+
+
+class BedFailed(EngineError):
+    """A daemon of the test bed did not come up."""
+
+    hint = "`python -m testbeds.yarn logs NAME` shows what it said."
+
+
+class Bed:
+    """Every command that changes something holds the lock of the directory."""
+
+    def __init__(self, directory: str | os.PathLike[str], tell: Tell = lambda line: None) -> None:
+        self.dir = os.path.abspath(directory)
+        self._tell = tell
+        if any(c in self.dir for c in " ,:;%#?$*\\"):
+            raise UsageError(
+                f"{self.dir} cannot be named in Hadoop's configuration.",
+                hint="Use a directory without spaces, commas, colons and the like.",
+            )
+
+    # ---- what is written down -------------------------------------------------------------------
+
+    @property
+    def exists(self) -> bool:
+        return os.path.exists(f"{self.dir}/bed.json")
+
+    @property
+    def plan(self) -> Plan:
+        return plans.from_json(self._read()["plan"])
+
+    @property
+    def processes(self) -> dict[str, Process]:
+        """Every daemon that was started and not taken down, living or not."""
+        return {name: Process(**p) for name, p in self._read()["processes"].items()}
+
+    def is_alive(self, daemon: str) -> bool:
+        found = self.processes.get(daemon)
+        return found is not None and found.is_alive
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            read: dict[str, Any] = json.loads(Path(self.dir, "bed.json").read_text())
+        except FileNotFoundError:
+            raise UsageError(
+                f"There is no test bed in {self.dir}.",
+                hint="`python -m testbeds.yarn up` makes one.",
+            ) from None
+        return read
+
+    def _write(self, plan: Plan, processes: dict[str, Process]) -> None:
+        written = {
+            "plan": plan.to_json(),
+            "processes": {name: asdict(p) for name, p in processes.items()},
+        }
+        new = Path(self.dir, "bed.json.new")
+        new.write_text(json.dumps(written, indent=2) + "\n")
+        new.rename(f"{self.dir}/bed.json")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with open(f"{self.dir}/lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    # ---- the whole bed --------------------------------------------------------------------------
+
+    def up(self, options: Options) -> None:
+        """Does nothing for what runs already; a bed that has other options is refused."""
+        java = jars.find_java()
+        place = jars.fetch(options.hadoop, self._tell)
+        self._claim()
+        with self._locked():
+            plan = self._planned(options)
+            self._configure(plan, place)
+            down = [name for name in plan.daemons if not self.is_alive(name)]
+            try:
+                # The NameNode must be formatted first; the others need not wait for that.
+                for name in sorted(down, key=lambda n: n in ("namenode", "datanode")):
+                    self._spawn(plan, name, java, place)
+                self._wait(plan, plan.daemons)
+                ready.prepare(plan)
+            except ready.NotYet as problem:
+                self._stop()
+                raise BedFailed(f"The new cluster could not be furnished: it {problem}") from None
+            except BedFailed:
+                self._stop()
+                raise
+
+    def down(self) -> None:
+        """Ends what was started here and forgets its data; what the daemons said stays."""
+        if not self.exists:
+            return
+        with self._locked():
+            self._stop()
+            self._clean()
+
+    def _claim(self) -> None:
+        """Only an empty directory, or one that is a bed already, is written to."""
+        os.makedirs(self.dir, exist_ok=True)
+        if not self.exists and set(os.listdir(self.dir)) - {"lock"}:
+            raise UsageError(
+                f"{self.dir} is neither empty nor a test bed.", hint="Name another with --dir."
+            )
+
+    def _planned(self, options: Options) -> Plan:
+        if self.exists and any(p.is_alive for p in self.processes.values()):
+            plan = self.plan
+            if plan.options != options:
+                raise UsageError(
+                    f"The test bed in {self.dir} runs with other options.",
+                    hint="Take it down first, or name another directory with --dir.",
+                )
+            return plan
+        self._clean()
+        shutil.rmtree(f"{self.dir}/logs", ignore_errors=True)
+        plan = plans.make(self.dir, options, _is_free)
+        self._write(plan, {})
+        return plan
+
+    def _configure(self, plan: Plan, place: Path) -> None:
+        os.makedirs(f"{self.dir}/logs", exist_ok=True)
+        for name in [*plan.daemons, "client"]:
+            os.makedirs(plan.conf(name), exist_ok=True)
+            os.makedirs(f"{plan.data(name)}/tmp", exist_ok=True)
+            for file, text in config.files(plan, name, f"{place}/jars").items():
+                Path(plan.conf(name), file).write_text(text)
+
+    def _stop(self) -> None:
+        plan, processes = self.plan, self.processes
+        process.stop([p for p in processes.values() if p.is_alive])
+        # A killed NodeManager leaves its containers behind; each names its own directories.
+        process.stop(process.inheriting("LOCAL_DIRS", f"{self.dir}/data/"))
+        self._write(plan, {})
+
+    def _clean(self) -> None:
+        for folder in ("conf", "data"):
+            shutil.rmtree(f"{self.dir}/{folder}", ignore_errors=True)
+
+    # ---- one daemon -----------------------------------------------------------------------------
+
+    def kill(self, daemon: str, number: int = signal.SIGKILL) -> None:
+        """Sends the signal, and waits until it is gone if that is what the signal is for."""
+        self._known(daemon)
+        with self._locked():
+            found = self.processes.get(daemon)
+            if found is None or not found.is_alive:
+                raise UsageError(f"{daemon} is not running.", hint=f"`start {daemon}` starts it.")
+            found.signal(number)
+            if number in ENDING and not found.wait(process.GRACE * 3):
+                raise EngineError(f"{daemon} did not end.", hint="Kill it with --signal KILL.")
+
+    def start(self, daemon: str) -> None:
+        """With the data it had. Does nothing when it runs."""
+        self._known(daemon)
+        with self._locked():
+            plan = self.plan
+            if not os.path.isdir(plan.conf(daemon)):
+                raise UsageError(
+                    f"The test bed in {self.dir} is down.", hint="Bring it `up` first."
+                )
+            if not self.is_alive(daemon):
+                place = jars.fetch(plan.options.hadoop, self._tell)
+                self._spawn(plan, daemon, jars.find_java(), place)
+            needed = NEEDS.get(plans.kind(daemon))
+            if needed is not None and not self.is_alive(needed):
+                self._tell(f"{daemon} has started; it will be ready when {needed} runs")
+            else:
+                self._wait(plan, [daemon])
+
+    def label(self, daemon: str, name: str) -> None:
+        """Puts a node into the partition of that label; an empty name takes it out again."""
+        self._known(daemon)
+        if daemon not in self.plan.nodes:
+            raise UsageError(f"{daemon} is not a node.", hint="Labels are for node1, node2 …")
+        try:
+            ready.label(self.plan, daemon, name)
+        except ready.NotYet as problem:
+            raise EngineError(f"The ResourceManager {problem}") from None
+
+    def _known(self, daemon: str) -> None:
+        if daemon not in self.plan.daemons:
+            names = ", ".join(self.plan.daemons)
+            raise UsageError(f"There is no daemon {daemon!r}.", hint=f"There are {names}.")
+
+    def _spawn(self, plan: Plan, daemon: str, java: jars.Java, place: Path) -> None:
+        options = (*JVM, f"-Djava.io.tmpdir={plan.data(daemon)}/tmp",
+                   f"-Dhadoop.log.dir={self.dir}/logs")  # fmt: skip
+        classpath = f"{plan.conf(daemon)}:{place}:{place}/jars/*"
+        command = java.command(classpath, plans.main_class(daemon), *options)
+        env = environment(plan.conf(daemon), java.home)
+        if daemon == "namenode" and not os.path.isdir(f"{plan.data(daemon)}/name/current"):
+            self._tell("namenode: formatting")
+            format_it = [*command, "-format", "-nonInteractive"]
+            with open(plan.log(daemon), "ab") as log:
+                done = subprocess.run(format_it, env=env, cwd=self.dir, stdout=log, stderr=log)
+            if done.returncode:
+                raise self._failure(plan, daemon, "could not be formatted")
+        started = process.spawn(command, log=plan.log(daemon), cwd=self.dir, env=env)
+        self._write(plan, {**self.processes, daemon: started})
+
+    def _wait(self, plan: Plan, daemons: list[str]) -> None:
+        begin = time.monotonic()
+        missing = dict.fromkeys(daemons, "")
+        while missing:
+            for daemon in list(missing):
+                if not self.is_alive(daemon):
+                    raise self._failure(plan, daemon, "ended while it was starting")
+                try:
+                    ready.check(plan, daemon)
+                except ready.NotYet as why:
+                    missing[daemon] = str(why)
+                else:
+                    del missing[daemon]
+                    self._tell(f"{daemon}: ready after {time.monotonic() - begin:.0f} s")
+            if missing and time.monotonic() - begin > UP_SECONDS:
+                daemon, problem = next(iter(missing.items()))
+                raise self._failure(plan, daemon, f"was not ready in {UP_SECONDS:.0f} s: {problem}")
+            if missing:
+                time.sleep(0.3)
+
+    def _failure(self, plan: Plan, daemon: str, what: str) -> BedFailed:
+        lines = Path(plan.log(daemon)).read_text(errors="replace").splitlines()
+        telling = [s for s in lines if " ERROR " in s or " FATAL " in s or "Exception: " in s]
+        said = "\n  ".join((telling or lines)[-5:])
+        return BedFailed(f"{daemon} {what}. It said:\n  {said}")
+
+
+def environment(conf: str, java_home: str) -> dict[str, str]:
+    """Nothing of the caller's own Hadoop, and no secrets, reach a daemon or its containers."""
+    kept = {
+        name: os.environ[name] for name in ("PATH", "HOME", "USER", "LANG") if name in os.environ
+    }
+    return {**kept, "HADOOP_CONF_DIR": conf, "JAVA_HOME": java_home}
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As the daemons do: a port whose last connections are still fading away is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,149 @@
+"""Hadoop's jars from Maven Central, fetched once for each version, and the Java that runs them.
+
+~/.cache/dromon/testbeds/hadoop-VERSION/jars       everything on the class path
+~/.cache/dromon/testbeds/hadoop-VERSION/webapps    the pages of NameNode and DataNode
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dromon.errors import EngineError
+
+ARTIFACTS = (
+    "hadoop-common",
+    "hadoop-hdfs",
+    "hadoop-hdfs-client",
+    "hadoop-yarn-client",
+    "hadoop-yarn-server-nodemanager",
+    "hadoop-yarn-server-resourcemanager",
+    "hadoop-yarn-server-timelineservice",  # the ResourceManager loads a class of it
+)
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+# Not published for every version; it speaks to all of them.
+DISTRIBUTED_SHELL = ("hadoop-yarn-applications-distributedshell", "3.4.2")
+OLDEST_JAVA = 11
+
+# What Hadoop reflects into; without java.lang the NodeManager dies at its start.
+OPENED = ("java.io", "java.lang", "java.lang.reflect", "java.math", "java.net", "java.text",
+          "java.util", "java.util.concurrent", "java.util.zip", "sun.security.util",
+          "sun.security.x509")  # fmt: skip
+
+Tell = Callable[[str], None]
+
+
+class JavaMissing(EngineError):
+    """No Java was found."""
+
+    hint = "Install Java 17 (11 serves Hadoop up to 3.4), or set JAVA_HOME."
+
+
+class MavenMissing(EngineError):
+    """Maven is needed once, to fetch Hadoop's jars."""
+
+    hint = "Install Maven, or copy the cache directory from a machine that has it."
+
+
+class JarsUnavailable(EngineError):
+    """Hadoop's jars could not be fetched."""
+
+    hint = "Check the network and Maven's settings; versions are those of Maven Central."
+
+
+@dataclass(frozen=True)
+class Java:
+    home: str
+    version: int
+
+    def command(self, classpath: str, main_class: str, *options: str) -> list[str]:
+        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+        return [f"{self.home}/bin/java", *opened, *options, "-cp", classpath, main_class]
+
+
+def find_java() -> Java:
+    home = os.environ.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else shutil.which("java")
+    if not program or not os.access(program, os.X_OK):
+        where = f"JAVA_HOME is {home}, and it has no bin/java" if home else "no `java` on the PATH"
+        raise JavaMissing(f"The test bed runs real Hadoop daemons and needs Java: {where}.")
+    said = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    version = int(found[1]) if found else 0
+    if version < OLDEST_JAVA:
+        raise JavaMissing(
+            f"{program} is Java {version or 'of an unknown version'}, which is too old."
+        )
+    return Java(home=str(Path(program).resolve().parent.parent), version=version)
+
+
+def cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(os.environ.get("DROMON_CACHE") or f"{base}/dromon", "testbeds")
+
+
+def fetch(version: str, tell: Tell) -> Path:
+    """The directory of this version; downloads it if it is not here."""
+    root = cache()
+    place = root / f"hadoop-{version}"
+    if place.is_dir():
+        return place
+    program = shutil.which("mvn")
+    if program is None:
+        raise MavenMissing(f"Hadoop {version} is not in {root}, and there is no `mvn` on the PATH.")
+    root.mkdir(parents=True, exist_ok=True)
+    with open(root / f".hadoop-{version}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a second bed waits instead of fetching twice
+        if not place.is_dir():
+            tell(f"fetching Hadoop {version} from Maven Central, once, about 100 MB")
+            with tempfile.TemporaryDirectory(prefix=".fetching-", dir=root) as scratch:
+                made = _fetch_into(Path(scratch), version, program)
+                made.rename(place)
+    return place
+
+
+def _fetch_into(scratch: Path, version: str, program: str) -> Path:
+    made = scratch / "made"
+    (scratch / "pom.xml").write_text(pom(version))
+    done = subprocess.run(
+        [program, "-B", "-q", PLUGIN, "-DincludeScope=runtime", f"-DoutputDirectory={made}/jars"],
+        cwd=scratch,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        errors = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")]
+        said = (errors[0] if errors else done.stdout + done.stderr).removeprefix("[ERROR]").strip()
+        raise JarsUnavailable(f"Hadoop {version} could not be fetched: {said[:600]}")
+    # The pages are in no other artifact; the tests themselves stay off the class path.
+    (tests,) = (made / "jars").glob("hadoop-hdfs-*-tests.jar")
+    with zipfile.ZipFile(tests) as archive:
+        archive.extractall(made, [n for n in archive.namelist() if n.startswith("webapps/")])
+    tests.unlink()
+    return made
+
+
+def pom(version: str) -> str:
+    everything = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+    alone = f"<exclusions>{everything}</exclusions>"
+    shell, shell_version = DISTRIBUTED_SHELL
+    wanted = [(name, version, "") for name in ARTIFACTS]
+    wanted.append(("hadoop-hdfs", version, f"<classifier>tests</classifier>{alone}"))
+    wanted.append((shell, shell_version, alone))
+    dependencies = "\n".join(
+        f"<dependency><groupId>org.apache.hadoop</groupId><artifactId>{name}</artifactId>"
+        f"<version>{number}</version>{more}</dependency>"
+        for name, number, more in wanted
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>dromon.testbeds</groupId>"
+        "<artifactId>yarn</artifactId><version>1</version>\n"
+        f"<dependencies>\n{dependencies}\n</dependencies></project>\n"
+    )
