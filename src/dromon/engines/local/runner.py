@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 import dromon
@@ -173,10 +174,11 @@ class Runner:
             write_private(record.config, json.dumps(job.request["config"]))
 
     def _launch_all(self, job: Job, record: Record, launches: list[ev.Launch]) -> None:
+        environments: dict[Any, dict[str, str]] = {}  # most members of a role have the same
         for each in launches:
             if job.placement is None:
                 return  # stopped or preempted meanwhile
-            plan = self._plan(job, record, each)
+            plan = self._plan(job, record, each, environments)
             fds = self._gpu_fds(job, each.member)
             if fds is None:
                 continue  # the last run still lets go of its GPU; the sweep launches it again
@@ -197,12 +199,17 @@ class Runner:
                 job.gpu_fds[gpu] = fd
         return [job.gpu_fds[gpu] for gpu in seat.gpus]
 
-    def _plan(self, job: Job, record: Record, launch: ev.Launch) -> AgentPlan:
+    def _plan(
+        self, job: Job, record: Record, launch: ev.Launch, environments: dict[Any, dict[str, str]]
+    ) -> AgentPlan:
         assert job.placement is not None
         role, _, index = launch.member.rpartition("-")
         asked = job.request["roles"][role]
         seat = job.placement[launch.member]
-        devices = [self._devices[gpu] for gpu in seat.gpus]
+        key = (role, seat.gpus)
+        if key not in environments:
+            devices = [self._devices[gpu] for gpu in seat.gpus]
+            environments[key] = self._environment(job, asked, devices)
         memory = asked["memory"]
         return AgentPlan(
             job=job.id,
@@ -218,19 +225,22 @@ class Runner:
             ports=frameworks.ports_needed(
                 job.request["framework"], role, int(index), asked["processes"]
             ),
-            env=self._environment(job, asked, devices),
+            env=environments[key],
             secrets=self.home.secrets(job.id) if job.request["supplied"] else "",
             grace=job.request["gang"]["stop_grace"],
             memory=memory,
             cgroups=self._cgroup(job, launch, memory),
         )
 
+    @cached_property
+    def _function_runner(self) -> str:
+        return payload.runner(self.home.path("light"))
+
     def _command(self, job: Job, command: str | list[str]) -> str | list[str]:
         python = job.environment.get("python", "python3")
         if job.request["payload"]:
             function = self.blobs.path(job.request["payload"]["digest"])
-            folder = payload.runner(self.home.path("light"))
-            return [python, os.path.join(folder, "run.py"), function]
+            return [python, os.path.join(self._function_runner, "run.py"), function]
         if isinstance(command, list) and command[0] in ("python", "python3"):
             return [python, *command[1:]]
         return command
