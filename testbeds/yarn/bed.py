@@ -161,7 +161,10 @@ class Bed:
 
     def _stop(self) -> None:
         plan, processes = self.plan, self.processes
-        process.stop([p for p in processes.values() if p.is_alive])
+        # Who reports to another goes first: on its own it would ask for it until it is killed.
+        masters = ("namenode", "resourcemanager")
+        process.stop([p for name, p in processes.items() if name not in masters])
+        process.stop([p for name, p in processes.items() if name in masters])
         # A killed NodeManager leaves its containers behind; each names its own directories.
         process.stop(process.inheriting("LOCAL_DIRS", f"{self.dir}/data/"))
         self._write(plan, {})
@@ -199,7 +202,9 @@ class Bed:
             if needed is not None and not self.is_alive(needed):
                 self._tell(f"{daemon} has started; it will be ready when {needed} runs")
             else:
-                self._wait(plan, [daemon])
+                # Those that report to it come back too, or nobody could use it yet.
+                back = [n for n in plan.daemons if NEEDS.get(plans.kind(n)) == daemon]
+                self._wait(plan, [daemon, *(n for n in back if self.is_alive(n))])
 
     def label(self, daemon: str, name: str) -> None:
         """Puts a node into the partition of that label; an empty name takes it out again."""

@@ -35,7 +35,11 @@ def namenode(plan: Plan) -> None:
 
 
 def datanode(plan: Plan) -> None:
-    if bean(plan, "FSNamesystemState")["NumLiveDataNodes"] < 1:
+    # The NameNode goes on counting one that was killed, so each is asked about the other.
+    info = bean(plan, "DataNodeInfo", "datanode")
+    actors = json.loads(info["BPServiceActorInfo"] or "[]")
+    known = bean(plan, "FSNamesystemState")["NumLiveDataNodes"]
+    if known < 1 or not actors or any(a["ActorState"] != "RUNNING" for a in actors):
         raise NotYet("not known to the NameNode")
 
 
@@ -46,19 +50,20 @@ def resourcemanager(plan: Plan) -> None:
 
 
 def node(plan: Plan, daemon: str) -> None:
-    port = plan.ports[daemon]["rpc"]
-    for known in nodes(plan):
-        if known["id"].endswith(f":{port}"):
-            if known["state"] != "RUNNING":
-                raise NotYet(known["state"])
-            break
-    else:
+    known = node_of(plan, daemon)
+    if known is None:
         raise NotYet("not known to the ResourceManager")
-    get(f"{plan.web(daemon)}/ws/v1/node/info")
+    if known["state"] != "RUNNING":
+        raise NotYet(str(known["state"]))
+    own = get(f"{plan.web(daemon)}/ws/v1/node/info")["nodeInfo"]
+    # A restarted node is RUNNING from its former life until its first heartbeat.
+    if int(known["lastHealthUpdate"]) < int(own["nmStartupTime"]):
+        raise NotYet("not heard by the ResourceManager")
 
 
-def bean(plan: Plan, name: str) -> dict[str, Any]:
-    beans = get(f"{plan.web('namenode')}/jmx?qry=Hadoop:service=NameNode,name={name}")["beans"]
+def bean(plan: Plan, name: str, daemon: str = "namenode") -> dict[str, Any]:
+    service = {"namenode": "NameNode", "datanode": "DataNode"}[daemon]
+    beans = get(f"{plan.web(daemon)}/jmx?qry=Hadoop:service={service},name={name}")["beans"]
     if not beans:
         raise NotYet(f"has no {name} yet")
     found: dict[str, Any] = beans[0]
@@ -68,6 +73,12 @@ def bean(plan: Plan, name: str) -> dict[str, Any]:
 def nodes(plan: Plan) -> list[dict[str, Any]]:
     answer = get(f"{plan.web('resourcemanager')}/ws/v1/cluster/nodes")
     return list((answer.get("nodes") or {}).get("node") or ())
+
+
+def node_of(plan: Plan, daemon: str) -> dict[str, Any] | None:
+    """What the ResourceManager knows of a node; all are on one host, so its port names it."""
+    port = f":{plan.ports[daemon]['rpc']}"
+    return next((node for node in nodes(plan) if node["id"].endswith(port)), None)
 
 
 def prepare(plan: Plan) -> None:
@@ -83,10 +94,12 @@ def prepare(plan: Plan) -> None:
 
 def label(plan: Plan, daemon: str, name: str) -> None:
     """Moves a node into the partition of that label; the empty name takes it out again."""
-    (node_id,) = (n["id"] for n in nodes(plan) if n["id"].endswith(f":{plan.ports[daemon]['rpc']}"))
+    known = node_of(plan, daemon)
+    if known is None:
+        raise NotYet(f"does not know {daemon}")
     where = f"{plan.web('resourcemanager')}/ws/v1/cluster/replace-node-to-labels"
     labels = [name] if name else []
-    send("POST", where, {"nodeToLabels": [{"nodeId": node_id, "labels": labels}]})
+    send("POST", where, {"nodeToLabels": [{"nodeId": known["id"], "labels": labels}]})
 
 
 def get(url: str) -> dict[str, Any]:

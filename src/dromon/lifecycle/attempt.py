@@ -31,6 +31,9 @@ class Attempt:
         self._plan = plan
         self._members = members
         self._ranks: Dict[str, int] = {}
+        self._needed: List[str] = []  # those whose success is the job's
+        self._all = sum(role.replicas for role in plan.roles)
+        self._least = sum(role.min for role in plan.roles)
 
     @property
     def is_open(self) -> bool:
@@ -59,12 +62,21 @@ class Attempt:
         """It has waited for more than `min` as long as it should."""
         return now >= self.since + self._plan.gang_wait
 
+    def has(self, state: str) -> bool:
+        """Somebody who takes part is in this state."""
+        return bool(self._members.count(state)) and bool(not self._ranks or self.standing(state))
+
     def may_open(self, now: float) -> bool:
+        there = self._members.count(states.READY)
+        if self.is_open or there < (self._least if self.is_overdue(now) else self._all):
+            return False  # asked at every arrival: only the last ones are worth a closer look
         ready = self.standing(states.READY)
-        return not self.is_open and barrier.may_open(self._plan, ready, self.is_overdue(now))
+        return barrier.may_open(self._plan, ready, self.is_overdue(now))
 
     def can_start(self, *where: str) -> bool:
         """Enough for a gang stand there."""
+        if self._members.count(*where) < self._least:
+            return False
         return barrier.is_enough(self._plan, self.standing(*where))
 
     def joining(self) -> List[str]:
@@ -76,6 +88,9 @@ class Attempt:
         """Let these in. The first time they are the world; later their addresses are renewed."""
         if not self._ranks:
             self._ranks = {name: rank for rank, name in enumerate(names)}
+            deciding = policy.roles_that_end(self._plan)
+            needed = [n for n in names if barrier.role_of(n) in deciding]
+            self._needed = needed or list(names)
             for name, rank in self._ranks.items():
                 self._members.change(name, states.READY, rank=rank)
         now = self._members.now
@@ -88,9 +103,10 @@ class Attempt:
         self.excused -= names
 
     def completion(self) -> Optional[Completion]:
-        deciding = policy.roles_that_end(self._plan)
-        needed = [n for n in self._ranks if barrier.role_of(n) in deciding] or list(self._ranks)
-        if not needed or not all(n in self.succeeded or n in self.excused for n in needed):
+        needed = self._needed
+        if not needed or len(self.succeeded) + len(self.excused) < len(needed):
+            return None
+        if not all(n in self.succeeded or n in self.excused for n in needed):
             return None
         return Completion(len(needed), sum(n in self.excused for n in needed))
 

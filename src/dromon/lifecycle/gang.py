@@ -105,7 +105,7 @@ class Gang:
         if self.state == states.STARTING:
             if not self._attempt.is_open and self._attempt.can_start(states.READY):
                 times.append(self._attempt.since + self.plan.gang_wait)
-            if self._attempt.standing(states.LAUNCHED):
+            if self._attempt.has(states.LAUNCHED):
                 times.append(self._launched_at + policy.absence(self.plan))
         if self.state == states.RESTARTING and not self._members.live(self._scope):
             times.append(self._due)
@@ -139,13 +139,13 @@ class Gang:
 
     def _settle(self, now: float) -> None:
         """Go on as far as what is known allows."""
-        if self._whole and not self._members.live():
+        if self._whole and not self._members.are_live:
             self._end_spell(now)
         if self.state == states.RESTARTING:
             self._relaunch(now)
         if self.state == states.STARTING:
             self._gather(now)
-        if self.state == states.STOPPING and self._outcome and not self._members.live():
+        if self.state == states.STOPPING and self._outcome and not self._members.are_live:
             self._finish(*self._outcome, now)
 
     # ---- events ---------------------------------------------------------------------------------
@@ -259,7 +259,8 @@ class Gang:
         role = barrier.role_of(name)
         self._attempt.succeeded.add(name)
         self._answer_success(name, "exit_code:0", f"{self._who(name)} succeeded", now)
-        if self._attempt.of_role(role) <= self._attempt.succeeded:
+        asked = policy.action_for(self.plan, role, ("role_completed",))
+        if asked and self._attempt.of_role(role) <= self._attempt.succeeded:
             self._answer_success(name, "role_completed", f"role {role} completed", now)
         self._complete_when_done(now)
 
@@ -370,7 +371,7 @@ class Gang:
         """A new attempt."""
         self._forget_restart()
         self._move(states.STARTING)
-        self._members.now = {}
+        self._members.clear()
         self._attempt = Attempt(self.plan, self._members, self.attempt + 1, now)
         self._launch(names, now)
 

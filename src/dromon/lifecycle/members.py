@@ -32,11 +32,15 @@ class MemberState:
         return self.state not in states.MEMBER_ENDED
 
 
+LIVE = tuple(state for state in states.MEMBER if state not in states.MEMBER_ENDED)
+
+
 class Members:
     """Those placed now, by name, in rank order; and how often each name was ever started."""
 
     def __init__(self, plan: GangPlan) -> None:
         self.now: Dict[str, MemberState] = {}
+        self._count: Dict[str, int] = {}  # state -> how many are in it
         self._places = barrier.roster(plan)
         self._runs: Dict[str, int] = {}
         self._stops: Dict[str, Tuple[float, str]] = {}  # name -> (killed at, reason)
@@ -50,6 +54,18 @@ class Members:
         member = self.now.get(name)
         return member if member is not None and member.run == run and member.is_live else None
 
+    def count(self, *where: str) -> int:
+        """How many are in these states; what a large gang asks at every event."""
+        return sum(self._count.get(state, 0) for state in where)
+
+    @property
+    def are_live(self) -> bool:
+        return self.count(*LIVE) > 0
+
+    def clear(self) -> None:
+        """Before a new attempt; the runs go on counting."""
+        self.now, self._count = {}, {}
+
     def live(self, names: Optional[Iterable[str]] = None) -> List[str]:
         some = self.now if names is None else names
         return [n for n in some if n in self.now and self.now[n].is_live]
@@ -58,12 +74,19 @@ class Members:
         member = self.now[name]
         if state != member.state and state not in states.MEMBER[member.state]:
             raise ImpossibleTransition(f"{name}: {member.state} -> {state}")
+        self._move(member.state, state)
         self.now[name] = replace(member, state=state, **facts)
+
+    def _move(self, before: str, after: str) -> None:
+        if before:
+            self._count[before] -= 1
+        self._count[after] = self._count.get(after, 0) + 1
 
     def launch(self, name: str, rank: Optional[int]) -> int:
         """A new run of it, and its number."""
         run = self._runs[name] = self._runs.get(name, 0) + 1
         is_new = name not in self.now
+        self._move("" if is_new else self.now[name].state, states.LAUNCHED)
         self.now[name] = MemberState(states.LAUNCHED, run, rank)
         self._stops.pop(name, None)
         if is_new:

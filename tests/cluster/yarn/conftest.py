@@ -1,0 +1,55 @@
+"""A bed for all tests of this directory: brought up once, taken down at the end."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT))  # the test beds are no part of what is installed
+
+from testbeds.yarn import jars  # noqa: E402
+from testbeds.yarn.bed import Bed  # noqa: E402
+from testbeds.yarn.plan import Options  # noqa: E402
+
+REQUIRED = "DROMON_REQUIRE_CLUSTERS"
+
+
+@pytest.fixture(scope="session")
+def hadoop() -> None:
+    """Java and the jars; without them a test is skipped, or fails where clusters are required."""
+    try:
+        jars.find_java()
+        jars.fetch(Options().hadoop, print)
+    except (jars.JavaMissing, jars.MavenMissing) as error:
+        if os.environ.get(REQUIRED) == "1":
+            pytest.fail(f"{error} ({REQUIRED}=1)")
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def new_bed(hadoop: None) -> Iterator[Callable[..., Bed]]:
+    """Brings beds up, each with options of its own, and takes all of them down at the end."""
+    beds: list[Bed] = []
+
+    def up(**options: Any) -> Bed:
+        bed = Bed(tempfile.mkdtemp(prefix="dromon-yarn-", dir="/tmp"), tell=print)
+        beds.append(bed)
+        bed.up(Options(**options))
+        return bed
+
+    yield up
+    for bed in beds:
+        bed.down()
+        shutil.rmtree(bed.dir)
+
+
+@pytest.fixture(scope="session")
+def bed(new_bed: Callable[..., Bed]) -> Bed:
+    """The bed as `up` makes it. Whoever kills a daemon of it starts it again."""
+    return new_bed()

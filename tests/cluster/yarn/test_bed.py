@@ -1,0 +1,242 @@
+"""The test bed itself: real daemons that answer, run applications, die and come back."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from testbeds.yarn import distributed_shell, process, ready
+from testbeds.yarn.bed import Bed
+from testbeds.yarn.plan import GPUS, QUEUES, Options
+
+from dromon.errors import UsageError
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).parents[3]
+
+
+def cluster(bed: Bed, path: str) -> dict[str, Any]:
+    return ready.get(f"{bed.plan.web('resourcemanager')}/ws/v1/cluster/{path}")
+
+
+def eventually(claim: Callable[[], bool], seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not claim():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def living(bed: Bed) -> list[str]:
+    """Command lines of processes that name the bed's directory there or in their environment."""
+    found = []
+    needle = os.fsencode(bed.dir)
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = Path(entry.path, "cmdline").read_bytes()
+                if needle in command or needle in Path(entry.path, "environ").read_bytes():
+                    found.append(command.replace(b"\0", b" ").decode())
+            except OSError:  # ended meanwhile
+                continue
+    return found
+
+
+def hdfs(bed: Bed, path: str, operation: str) -> str:
+    return f"{bed.plan.web('namenode')}/webhdfs/v1{path}?user.name=root&op={operation}"
+
+
+def logs_of(bed: Bed, application: str) -> bytes:
+    """Every byte aggregated for an application; the format keeps plain text readable."""
+    user = cluster(bed, f"apps/{application}")["app"]["user"]
+    bucket = f"{int(application.rpartition('_')[2]) % 10000:04d}"
+    folder = f"/tmp/logs/{user}/bucket-logs-tfile/{bucket}/{application}"
+    content = b""
+    for file in ready.get(hdfs(bed, folder, "LISTSTATUS"))["FileStatuses"]["FileStatus"]:
+        with urllib.request.urlopen(hdfs(bed, f"{folder}/{file['pathSuffix']}", "OPEN")) as answer:
+            content += answer.read()
+    return content
+
+
+def test_every_daemon_answers(bed: Bed) -> None:
+    for daemon in bed.plan.daemons:
+        ready.check(bed.plan, daemon)
+    assert ready.bean(bed.plan, "NameNodeInfo")["Safemode"] == ""
+    assert ready.bean(bed.plan, "FSNamesystemState")["NumLiveDataNodes"] == 1
+
+
+def test_two_nodes_run_and_the_second_has_the_gpus(bed: Bed) -> None:
+    found = {}
+    for daemon in bed.plan.nodes:
+        node = ready.node_of(bed.plan, daemon)
+        assert node is not None
+        assert node["state"] == "RUNNING"
+        kinds = node["totalResource"]["resourceInformations"]["resourceInformation"]
+        found[daemon] = {kind["name"]: int(kind["value"]) for kind in kinds}["yarn.io/gpu"]
+    assert found == {"node1": 0, "node2": GPUS}
+
+
+def test_queues_have_their_share_and_preemption_is_on(bed: Bed) -> None:
+    scheduler = cluster(bed, "scheduler")["scheduler"]["schedulerInfo"]
+    queues = scheduler["queues"]["queue"]
+    assert {q["queueName"]: q["capacity"] for q in queues} == QUEUES
+    assert {q["maxCapacity"] for q in queues} == {100}
+    assert not any(q["preemptionDisabled"] for q in queues)
+
+
+def test_a_labelled_node_is_a_partition_of_its_own_until_the_label_is_taken_away(bed: Bed) -> None:
+    def partition() -> list[str]:
+        node = ready.node_of(bed.plan, "node2")
+        assert node is not None
+        return list(node.get("nodeLabels") or ())
+
+    assert partition() == []
+    bed.label("node2", "gpu")
+    try:
+        assert eventually(lambda: partition() == ["gpu"])
+    finally:
+        bed.label("node2", "")
+    assert eventually(lambda: partition() == [])
+
+
+@pytest.mark.parametrize(
+    ("daemon", "page", "text"),
+    [
+        ("namenode", "/dfshealth.html", "Namenode information"),
+        ("datanode", "/datanode.html", "DataNode Information"),
+        ("resourcemanager", "/cluster", "All Applications"),
+        ("node1", "/node", "NodeManager information"),
+    ],
+)
+def test_web_pages_are_there(bed: Bed, daemon: str, page: str, text: str) -> None:
+    with urllib.request.urlopen(bed.plan.web(daemon) + page, timeout=30) as answer:
+        assert text in answer.read().decode()
+
+
+def test_an_application_runs_and_its_logs_are_aggregated(bed: Bed) -> None:
+    application = distributed_shell.run(bed, "echo sum is $((40+2))", containers=2)
+    assert application.succeeded, application.said
+
+    def aggregated() -> bool:
+        report = cluster(bed, f"apps/{application.id}")["app"]
+        return bool(report["logAggregationStatus"] == "SUCCEEDED")
+
+    assert eventually(aggregated)
+    assert logs_of(bed, application.id).count(b"sum is 42") >= 2
+
+
+def test_gpus_are_counted(bed: Bed) -> None:
+    asks = ("-container_resources", "memory-mb=64,vcores=1,yarn.io/gpu=1")
+    application = distributed_shell.run(bed, "true", containers=3, more=asks)
+    assert application.succeeded, application.said
+    report = cluster(bed, f"apps/{application.id}")["app"]
+    assert report["resourceSecondsMap"]["entry"], report
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_node_comes_back_and_is_used(bed: Bed, number: int) -> None:
+    bed.kill("node1", number)
+    assert not bed.is_alive("node1")
+    assert bed.is_alive("node2")
+    with pytest.raises(UsageError, match="node1 is not running"):
+        bed.kill("node1")
+    bed.start("node1")
+    node = ready.node_of(bed.plan, "node1")
+    assert node is not None
+    assert node["state"] == "RUNNING"
+    assert distributed_shell.run(bed, "true").succeeded
+
+
+def test_a_killed_resource_manager_comes_back_with_its_nodes_and_labels(bed: Bed) -> None:
+    bed.kill("resourcemanager")
+    bed.start("resourcemanager")
+    assert {n["state"] for n in ready.nodes(bed.plan)} == {"RUNNING"}
+    labels = cluster(bed, "get-node-labels")["nodeLabelInfo"]
+    assert (labels[0] if isinstance(labels, list) else labels)["name"] == "gpu"
+
+
+@pytest.mark.parametrize("daemon", ["namenode", "datanode"])
+def test_files_outlive_a_killed_daemon(bed: Bed, daemon: str) -> None:
+    path = f"/tmp/kept-over-{daemon}"
+    request = urllib.request.Request(
+        hdfs(bed, path, "CREATE&overwrite=true&noredirect=true"), method="PUT"
+    )
+    with urllib.request.urlopen(request) as answer:
+        where = ready.json.loads(answer.read())["Location"]
+    with urllib.request.urlopen(urllib.request.Request(where, data=b"kept", method="PUT")):
+        pass
+    bed.kill(daemon)
+    bed.start(daemon)
+    with urllib.request.urlopen(hdfs(bed, path, "OPEN")) as answer:
+        assert answer.read() == b"kept"
+
+
+def test_up_again_changes_nothing_and_other_options_are_refused(bed: Bed) -> None:
+    before = bed.processes
+    bed.up(Options())
+    assert bed.processes == before
+    with pytest.raises(UsageError, match="other options"):
+        bed.up(Options(recovery=True))
+    assert all(bed.is_alive(name) for name in bed.plan.daemons)
+
+
+def test_status_tells_programs_where_everything_is(bed: Bed) -> None:
+    command = [sys.executable, "-m", "testbeds.yarn", "--dir", bed.dir, "status", "-o", "json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = ready.json.loads(done.stdout)
+    assert found["ready"]
+    assert list(found["daemons"]) == bed.plan.daemons
+    assert all(Path(d["log"]).stat().st_size for d in found["daemons"].values())
+    site = Path(found["conf"], "core-site.xml").read_text()
+    assert found["filesystem"] in site
+
+
+def test_short_expiry_recovery_and_orphans_of_a_second_bed(new_bed: Callable[..., Bed]) -> None:
+    second = new_bed(expiry=5, recovery=True)
+    finished = distributed_shell.run(second, "true")
+    assert finished.succeeded, finished.said
+
+    second.kill("resourcemanager")
+    second.start("resourcemanager")
+    assert cluster(second, f"apps/{finished.id}")["app"]["finalStatus"] == "SUCCEEDED"
+
+    client = distributed_shell.start(second, "sleep 4321")
+    mark = f"{second.dir}/data/"
+
+    def sleeping() -> bool:
+        commands = [
+            Path(f"/proc/{p.pid}/cmdline").read_bytes()
+            for p in process.inheriting("LOCAL_DIRS", mark)
+            if p.is_alive
+        ]
+        return any(command.startswith(b"sleep\x004321") for command in commands)
+
+    try:
+        assert eventually(sleeping)
+        for daemon in second.plan.nodes:
+            second.kill(daemon)
+        assert eventually(lambda: {n["state"] for n in ready.nodes(second.plan)} == {"LOST"})
+        assert sleeping(), "a killed NodeManager leaves its containers running"
+    finally:
+        client.kill()
+        client.communicate()
+    second.down()
+    assert living(second) == []
+
+
+def test_down_ends_every_process_and_only_those(new_bed: Callable[..., Bed], bed: Bed) -> None:
+    third = new_bed()
+    assert len(living(third)) == len(third.plan.daemons)
+    third.down()
+    assert living(third) == []
+    assert not os.path.exists(third.plan.data("namenode"))
+    assert all(bed.is_alive(name) for name in bed.plan.daemons)

@@ -1,0 +1,144 @@
+"""The parts of the test bed that need no Hadoop: what it plans, writes, refuses and leaves alone."""
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from testbeds.yarn import config, jars, plan, process
+from testbeds.yarn.bed import Bed
+from testbeds.yarn.plan import Options
+
+from dromon.errors import UsageError
+
+ROOT = Path(__file__).parents[3]
+
+
+def planned(**options: object) -> plan.Plan:
+    return plan.make("/bed", Options(**options), lambda port: True)  # type: ignore[arg-type]
+
+
+def site(made: plan.Plan, daemon: str, file: str) -> dict[str, str]:
+    root = ElementTree.fromstring(config.files(made, daemon, "/jars")[file])
+    return {p.findtext("name", ""): p.findtext("value", "") for p in root}
+
+
+def command(
+    *words: str, directory: Path, env: dict[str, str]
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "testbeds.yarn", "--dir", str(directory), *words],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_ports_are_the_same_for_a_directory_and_differ_within_it() -> None:
+    made = planned(nodes=5)
+    every = [port for ports in made.ports.values() for port in ports.values()]
+    assert len(every) == len(set(every)) == 2 + 3 + 5 + 5 * 4
+    assert planned(nodes=5) == made
+
+
+def test_ports_in_use_are_passed_over() -> None:
+    taken = planned().ports["namenode"]["rpc"]
+    made = plan.make("/bed", Options(), lambda port: port != taken)
+    assert taken not in [port for ports in made.ports.values() for port in ports.values()]
+
+
+def test_a_plan_comes_back_from_its_json() -> None:
+    made = planned(expiry=7, settings={"a": "b"})
+    assert plan.from_json(made.to_json()) == made
+
+
+def test_nodes_share_nothing_but_their_master() -> None:
+    made = planned()
+    one, two = site(made, "node1", "yarn-site.xml"), site(made, "node2", "yarn-site.xml")
+    for key in one:
+        if key.endswith(("dirs", ".dir")) and key.startswith("yarn.nodemanager"):
+            assert one[key] != two[key]
+    assert one["yarn.nodemanager.address"] != two["yarn.nodemanager.address"]
+    assert one["yarn.resourcemanager.address"] == two["yarn.resourcemanager.address"]
+
+
+@pytest.mark.parametrize(
+    ("key", "file"),
+    [
+        ("yarn.scheduler.capacity.root.urgent.capacity", "capacity-scheduler.xml"),
+        ("yarn.nodemanager.resource-type.yarn.io/fpga", "node-resources.xml"),
+        ("yarn.acl.enable", "yarn-site.xml"),
+        ("dfs.permissions.enabled", "hdfs-site.xml"),
+        ("hadoop.rpc.protection", "core-site.xml"),
+    ],
+)
+def test_a_setting_goes_into_the_file_its_daemons_read(key: str, file: str) -> None:
+    made = planned(settings={key: "<&>"})
+    assert site(made, "resourcemanager", file)[key] == "<&>"
+
+
+def test_expiry_and_recovery_are_off_unless_asked_for() -> None:
+    key = "yarn.nm.liveness-monitor.expiry-interval-ms"
+    enabled = "yarn.resourcemanager.recovery.enabled"
+    assert not {key, enabled} & site(planned(), "resourcemanager", "yarn-site.xml").keys()
+    asked = site(planned(expiry=5, recovery=True), "resourcemanager", "yarn-site.xml")
+    assert asked[key] == "5000"
+    assert asked[enabled] == "true"
+
+
+def test_without_java_it_says_so(tmp_path: Path) -> None:
+    done = command("up", directory=tmp_path / "bed", env={"PATH": str(tmp_path)})
+    assert done.returncode == 69
+    assert "needs Java" in done.stderr
+    assert "hint: Install Java" in done.stderr
+
+
+def test_without_maven_and_jars_it_says_so(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    java.chmod(0o755)
+    env = {"PATH": str(tmp_path), "DROMON_CACHE": str(tmp_path / "cache")}
+    done = command("up", directory=tmp_path / "bed", env=env)
+    assert done.returncode == 69
+    assert "no `mvn`" in done.stderr
+    assert not (tmp_path / "cache").exists()
+
+
+def test_java_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'java version \"1.8.0_292\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(jars.JavaMissing, match="is Java 8"):
+        jars.find_java()
+
+
+def test_a_directory_with_something_else_in_it_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="neither empty nor a test bed"):
+        Bed(tmp_path)._claim()
+    assert os.listdir(tmp_path) == ["thesis.tex"]
+
+
+def test_down_leaves_a_process_alone_that_only_has_the_number_of_a_daemon(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        try:
+            bed = Bed(tmp_path)
+            real = process.spawn(
+                ["sleep", "600"], log=str(tmp_path / "log"), cwd=str(tmp_path), env={}
+            )
+            stale = replace(real, pid=stranger.pid, started=real.started - 100)
+            bed._write(planned(), {"namenode": stale, "datanode": real})
+            assert not bed.is_alive("namenode")
+            bed.down()
+            assert stranger.poll() is None
+            assert not real.is_alive
+            assert asdict(real)["pid"] == real.pid
+        finally:
+            stranger.kill()
