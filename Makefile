@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-frameworks test-faults bench check fmt docs lock clean
+.PHONY: help setup demo test test-frameworks test-faults yarn test-yarn bench check fmt docs lock clean
 
 # A Python of 3.11 or newer to build .venv from; empty means: look for one.
 PYTHON ?=
@@ -41,6 +41,14 @@ test-frameworks: setup ## real runs of the big frameworks (downloads them)
 
 test-faults: setup ## long fault injection
 	@$(BIN)/pytest -m faults $(ARGS)
+
+yarn: setup ## a real HDFS and YARN on this machine, to try Dromon on (needs Java and Maven)
+	@$(BIN)/python -m testbeds.yarn up
+	@echo
+	@echo "$(BIN)/python -m testbeds.yarn status | logs NAME | kill NAME | start NAME | down"
+
+test-yarn: setup ## tests on a real YARN, brought up for them (downloads Hadoop once)
+	@$(BIN)/pytest -m cluster tests/cluster/yarn $(ARGS)
 
 bench: setup ## measure against the bars; writes benchmarks/results.json
 	@$(BIN)/python -m benchmarks

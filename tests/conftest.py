@@ -24,7 +24,8 @@ settings.load_profile("dromon")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SETTLE = 10.0  # seconds that ended members and a stopped daemon get to be gone
-ELSEWHERE = ("frameworks", "faults", "cluster")  # markers with a make target of their own
+# Markers whose tests have a make target of their own.
+ELSEWHERE = {"frameworks": "test-frameworks", "faults": "test-faults", "cluster": "test-yarn"}
 left_out: "pytest.StashKey[Counter[str]]" = pytest.StashKey()
 
 
@@ -158,7 +159,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     counts = config.stash[left_out]
     skipped = len(terminalreporter.stats.get("skipped", ()))
     terminalreporter.section("left out")
-    for mark in ELSEWHERE:
+    for mark, target in ELSEWHERE.items():
         if counts[mark]:
-            terminalreporter.line(f"{counts[mark]} marked {mark}: `make test-{mark}` runs them")
+            terminalreporter.line(f"{counts[mark]} marked {mark}: `make {target}` runs them")
     terminalreporter.line(f"{skipped} skipped" + (", see below for why" if skipped else ""))

@@ -16,8 +16,8 @@ from testbeds.yarn.plan import HADOOP, Options
 
 def main(words: list[str] | None = None) -> int:
     args = parser().parse_args(words)
-    bed = Bed(args.dir, tell=lambda line: print(line, file=sys.stderr, flush=True))
     try:
+        bed = Bed(args.dir, tell=lambda line: print(line, file=sys.stderr, flush=True))
         return int(COMMANDS[args.command](bed, args) or 0)
     except DromonError as error:
         print(f"error: {error.message}", file=sys.stderr)

@@ -36,9 +36,7 @@ def files(plan: Plan, daemon: str, jars: str) -> dict[str, str]:
     for key, value in plan.options.settings.items():
         sites[file_of(key)][key] = value
     texts = {name: render(settings) for name, settings in sites.items()}
-    # A client's errors go to its terminal; its progress does not.
-    level = "INFO" if daemon != "client" else "WARN"
-    return {**texts, "log4j.properties": LOG4J.replace("INFO", level)}
+    return {**texts, "log4j.properties": LOG4J}
 
 
 def file_of(key: str) -> str:

@@ -19,10 +19,16 @@ class Application:
 
 
 def run(
-    bed: Bed, command: str, *, containers: int = 1, more: tuple[str, ...] = (), seconds: float = 120
+    bed: Bed,
+    command: str,
+    *,
+    containers: int = 1,
+    memory: int = 64,
+    more: tuple[str, ...] = (),
+    seconds: float = 120,
 ) -> Application:
     """Runs `command` in so many containers and waits; `more` are further words for its client."""
-    client = _client(bed, command, containers, more)
+    client = start(bed, command, containers=containers, memory=memory, more=more)
     try:
         said, _ = client.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -35,14 +41,15 @@ def run(
     return Application(id=found[0], succeeded=client.returncode == 0, said=said)
 
 
-def start(bed: Bed, command: str, *, containers: int = 1) -> "subprocess.Popen[str]":
-    """As `run`, without waiting. The client ends when the application does."""
-    return _client(bed, command, containers, ())
-
-
-def _client(
-    bed: Bed, command: str, containers: int, more: tuple[str, ...]
+def start(
+    bed: Bed,
+    command: str,
+    *,
+    containers: int = 1,
+    memory: int = 64,
+    more: tuple[str, ...] = (),
 ) -> "subprocess.Popen[str]":
+    """As `run`, without waiting. The client ends when the application does."""
     plan = bed.plan
     java = jars.find_java()
     place = jars.fetch(plan.options.hadoop, lambda line: None)
@@ -53,7 +60,7 @@ def _client(
         *("-jar", f"{place}/jars/{artifact}-{version}.jar"),
         *("-shell_command", command),
         *("-num_containers", str(containers)),
-        *("-master_memory", "256", "-container_memory", "64"),
+        *("-master_memory", "256", "-container_memory", str(memory)),
         *more,
     ]
     return subprocess.Popen(

@@ -27,7 +27,7 @@ ARTIFACTS = (
     "hadoop-yarn-server-timelineservice",  # the ResourceManager loads a class of it
 )
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-# Not published for every version; it speaks to all of them.
+# Published for few versions; this one runs with the libraries of 3.4 and of no other.
 DISTRIBUTED_SHELL = ("hadoop-yarn-applications-distributedshell", "3.4.2")
 OLDEST_JAVA = 11
 

@@ -17,15 +17,18 @@ class NotYet(Exception):
 
 def check(plan: Plan, daemon: str) -> None:
     """Raises NotYet until `daemon` does its work."""
-    match kind(daemon):
-        case "namenode":
-            namenode(plan)
-        case "datanode":
-            datanode(plan)
-        case "resourcemanager":
-            resourcemanager(plan)
-        case _:
-            node(plan, daemon)
+    try:
+        match kind(daemon):
+            case "namenode":
+                namenode(plan)
+            case "datanode":
+                datanode(plan)
+            case "resourcemanager":
+                resourcemanager(plan)
+            case _:
+                node(plan, daemon)
+    except (KeyError, TypeError, ValueError):
+        raise NotYet("answers, but not all of it") from None  # as they do while they start
 
 
 def namenode(plan: Plan) -> None:
@@ -37,10 +40,13 @@ def namenode(plan: Plan) -> None:
 def datanode(plan: Plan) -> None:
     # The NameNode goes on counting one that was killed, so each is asked about the other.
     info = bean(plan, "DataNodeInfo", "datanode")
-    actors = json.loads(info["BPServiceActorInfo"] or "[]")
-    known = bean(plan, "FSNamesystemState")["NumLiveDataNodes"]
+    actors = json.loads(info["BPServiceActorInfo"])
+    state = bean(plan, "FSNamesystemState")
+    known = state["NumLiveDataNodes"]
     if known < 1 or not actors or any(a["ActorState"] != "RUNNING" for a in actors):
         raise NotYet("not known to the NameNode")
+    if state["NumStaleStorages"]:
+        raise NotYet("has not reported its blocks")
 
 
 def resourcemanager(plan: Plan) -> None:

@@ -1,12 +1,16 @@
 """The test bed itself: real daemons that answer, run applications, die and come back."""
 
+import getpass
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +55,9 @@ def living(bed: Bed) -> list[str]:
 
 
 def hdfs(bed: Bed, path: str, operation: str) -> str:
-    return f"{bed.plan.web('namenode')}/webhdfs/v1{path}?user.name=root&op={operation}"
+    return (
+        f"{bed.plan.web('namenode')}/webhdfs/v1{path}?user.name={getpass.getuser()}&op={operation}"
+    )
 
 
 def logs_of(bed: Bed, application: str) -> bytes:
@@ -64,6 +70,23 @@ def logs_of(bed: Bed, application: str) -> bytes:
         with urllib.request.urlopen(hdfs(bed, f"{folder}/{file['pathSuffix']}", "OPEN")) as answer:
             content += answer.read()
     return content
+
+
+def running(bed: Bed) -> list[dict[str, Any]]:
+    return list((cluster(bed, "apps?states=RUNNING").get("apps") or {}).get("app") or ())
+
+
+@contextmanager
+def application(
+    bed: Bed, command: str, containers: int = 1, **options: Any
+) -> "Iterator[subprocess.Popen[str]]":
+    """An application that runs meanwhile; afterwards its client is gone, and it may be not."""
+    client = distributed_shell.start(bed, command, containers=containers, **options)
+    try:
+        yield client
+    finally:
+        client.kill()
+        client.communicate()
 
 
 def test_every_daemon_answers(bed: Bed) -> None:
@@ -133,12 +156,41 @@ def test_an_application_runs_and_its_logs_are_aggregated(bed: Bed) -> None:
     assert logs_of(bed, application.id).count(b"sum is 42") >= 2
 
 
-def test_gpus_are_counted(bed: Bed) -> None:
+def test_a_third_gpu_is_waited_for_where_there_are_two(bed: Bed) -> None:
     asks = ("-container_resources", "memory-mb=64,vcores=1,yarn.io/gpu=1")
-    application = distributed_shell.run(bed, "true", containers=3, more=asks)
-    assert application.succeeded, application.said
-    report = cluster(bed, f"apps/{application.id}")["app"]
-    assert report["resourceSecondsMap"]["entry"], report
+    with application(bed, "sleep 4", containers=3, more=asks) as client:
+
+        def one_waits() -> bool:
+            # The master and two of the three.
+            return any(
+                app["runningContainers"] == 3
+                and [r["numContainers"] for r in app.get("resourceRequests", ())] == [1]
+                for app in running(bed)
+            )
+
+        assert eventually(one_waits)
+        assert client.wait(120) == 0
+
+
+def test_an_urgent_application_takes_back_the_share_of_its_queue(bed: Bed) -> None:
+    # Full but for 768 MB: the urgent master fits, its containers do not.
+    greedy = application(bed, "sleep 4321", 11, memory=1024, more=("-queue", "research"))
+    with greedy:
+        assert eventually(lambda: [a["runningContainers"] for a in running(bed)] == [12])
+        urgent = distributed_shell.run(
+            bed, "true", containers=4, memory=1024, more=("-queue", "urgent")
+        )
+        assert urgent.succeeded, urgent.said
+        (robbed,) = running(bed)
+        assert robbed["queue"].endswith("research")
+        metrics = cluster(bed, f"apps/{robbed['id']}")["app"]
+        assert metrics["numNonAMContainerPreempted"] > 0
+        ready.send(
+            "PUT",
+            f"{bed.plan.web('resourcemanager')}/ws/v1/cluster/apps/{robbed['id']}/state",
+            {"state": "KILLED"},
+        )
+        assert eventually(lambda: running(bed) == [])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -170,13 +222,22 @@ def test_files_outlive_a_killed_daemon(bed: Bed, daemon: str) -> None:
         hdfs(bed, path, "CREATE&overwrite=true&noredirect=true"), method="PUT"
     )
     with urllib.request.urlopen(request) as answer:
-        where = ready.json.loads(answer.read())["Location"]
+        where = json.loads(answer.read())["Location"]
     with urllib.request.urlopen(urllib.request.Request(where, data=b"kept", method="PUT")):
         pass
     bed.kill(daemon)
     bed.start(daemon)
-    with urllib.request.urlopen(hdfs(bed, path, "OPEN")) as answer:
-        assert answer.read() == b"kept"
+
+    def kept() -> bool:
+        # The DataNode's first question to a restarted NameNode goes down its old connection.
+        try:
+            with urllib.request.urlopen(hdfs(bed, path, "OPEN")) as answer:
+                return bool(answer.read() == b"kept")
+        except urllib.error.HTTPError as error:
+            with error:
+                return False
+
+    assert eventually(kept)
 
 
 def test_up_again_changes_nothing_and_other_options_are_refused(bed: Bed) -> None:
@@ -192,7 +253,7 @@ def test_status_tells_programs_where_everything_is(bed: Bed) -> None:
     command = [sys.executable, "-m", "testbeds.yarn", "--dir", bed.dir, "status", "-o", "json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = ready.json.loads(done.stdout)
+    found = json.loads(done.stdout)
     assert found["ready"]
     assert list(found["daemons"]) == bed.plan.daemons
     assert all(Path(d["log"]).stat().st_size for d in found["daemons"].values())
@@ -209,7 +270,6 @@ def test_short_expiry_recovery_and_orphans_of_a_second_bed(new_bed: Callable[...
     second.start("resourcemanager")
     assert cluster(second, f"apps/{finished.id}")["app"]["finalStatus"] == "SUCCEEDED"
 
-    client = distributed_shell.start(second, "sleep 4321")
     mark = f"{second.dir}/data/"
 
     def sleeping() -> bool:
@@ -220,15 +280,12 @@ def test_short_expiry_recovery_and_orphans_of_a_second_bed(new_bed: Callable[...
         ]
         return any(command.startswith(b"sleep\x004321") for command in commands)
 
-    try:
+    with application(second, "sleep 4321"):
         assert eventually(sleeping)
         for daemon in second.plan.nodes:
             second.kill(daemon)
         assert eventually(lambda: {n["state"] for n in ready.nodes(second.plan)} == {"LOST"})
         assert sleeping(), "a killed NodeManager leaves its containers running"
-    finally:
-        client.kill()
-        client.communicate()
     second.down()
     assert living(second) == []
 
