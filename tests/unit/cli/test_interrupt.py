@@ -12,7 +12,7 @@ import time
 import pytest
 
 CLIENT = """
-import sys
+import os, sys
 from fake_api import *
 from dromon.cli.main import main
 job = FakeJob(make_status(), [line("hello")], endless=True)
@@ -22,7 +22,8 @@ try:
     code = main(["run", "job.yaml"], api=api)
 finally:
     try:
-        print([call for call in api.calls if call[0] == "stop"], file=sys.stderr)
+        stops = [call for call in api.calls if call[0] == "stop"]
+        os.write(2, (repr(stops) + chr(10)).encode())  # unbuffered: nothing is left to be flushed
     except OSError:
         pass  # its terminal was closed
 sys.exit(code)
