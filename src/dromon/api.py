@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dromon.engines.base import Filter, JobStatus, LogLine, Node, Waiting
+from dromon.engines.base import Filter, JobStatus, LogLine, Node, Waiting, token
 from dromon.engines.local.engine import LocalEngine
 from dromon.errors import JobFailed, UsageError
 
@@ -70,7 +70,7 @@ def start(
 
 
 def _send(request: dict[str, Any], on: str) -> Accepted:
-    request = {"cwd": os.getcwd(), "environ": dict(os.environ), "token": _token(), **request}
+    request = {"cwd": os.getcwd(), "environ": dict(os.environ), "token": token(), **request}
     found = engine(on).client.ask("run", request=request)
     fields = ("id", "number", "name", "state", "created", "notes")
     return Accepted(**{field: found[field] for field in fields})
@@ -90,12 +90,6 @@ def _caller_python() -> str:
                 if os.access(found, os.X_OK):
                     return found
     return sys.executable
-
-
-def _token() -> str:
-    """Six letters of base32. The same token sent twice is the same job."""
-    alphabet = "abcdefghijklmnopqrstuvwxyz234567"
-    return "".join(alphabet[byte & 31] for byte in os.urandom(6))
 
 
 def _read(file: str) -> str:
@@ -191,7 +185,7 @@ def _run_function(
 def submit(jobs: Iterable[Mapping[str, Any]], *, on: str = "local") -> "list[Run]":
     """Many jobs at once, each in the shape of the job file. All are on disk when this returns."""
     common = {"cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.executable}
-    requests = [{"data": dict(job), "token": _token()} for job in jobs]
+    requests = [{"data": dict(job), "token": token()} for job in jobs]
     place = engine(on)
     found = place.client.ask("submit_many", common=common, requests=requests)
     return [Run(id, place) for id, _, _ in found["accepted"]]
@@ -385,7 +379,7 @@ def rerun(
 ) -> Accepted:
     """The same code, lock and config again, by digest; only the overrides differ."""
     found = engine(on).client.ask(
-        "rerun", ref=ref, overrides=list(overrides), token=_token(), environ=dict(os.environ),
+        "rerun", ref=ref, overrides=list(overrides), token=token(), environ=dict(os.environ),
         supplied=dict(supplied or {}),
     )  # fmt: skip
     fields = ("id", "number", "name", "state", "created", "notes")

@@ -3,12 +3,12 @@
 import json
 import os
 import re
-import signal
 from typing import Any, Dict, Optional, Sequence
 
 from dromon.agent.files import read_small, write_small
 from dromon.lifecycle import verdict
 from dromon.lifecycle.verdict import Exit
+from dromon.lifecycle.wording import bare
 
 LONGEST = 500  # of a message; the last lines have the rest
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$")
@@ -41,13 +41,6 @@ def _in_traceback(lines: Sequence[str], number: int) -> bool:
     return False
 
 
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def describe(
     code: Optional[int],
     number: Optional[int],
@@ -59,7 +52,7 @@ def describe(
     """Cause and message of a process that ended by itself or by our doing."""
     if code == 0:
         return verdict.SUCCESS, ""
-    how = f"killed by {signal_name(number)}" if number is not None else f"exited with code {code}"
+    how = bare(code, number)
     if oom_killed:
         return verdict.OUT_OF_MEMORY, "killed by the kernel: out of memory"
     if told_to_stop:

@@ -7,10 +7,17 @@ For the same reason the values are named tuples: as dataclasses they would cost 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 JobRef = str  # the job's id
+
+
+def token() -> str:
+    """The end of a job's id: six letters of base32. The same token sent twice is the same job."""
+    alphabet = "abcdefghijklmnopqrstuvwxyz234567"
+    return "".join(alphabet[byte & 31] for byte in os.urandom(6))
 
 
 class Artifact(NamedTuple):

@@ -8,13 +8,12 @@ import getpass
 import json
 import os
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dromon import spec
-from dromon.engines.base import Artifact, Launch
+from dromon.engines.base import Artifact, Launch, token
 from dromon.errors import PackagingError, Refused, UsageError
 from dromon.packaging import environment, snapshot
 from dromon.storage.blobs import BlobStore
@@ -28,7 +27,6 @@ INHERITED = frozenset(
      "CUDA_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CACHE_HOME"}
 )  # fmt: skip
 SNAPSHOT_LIMIT = 512 * 1024 * 1024
-_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +66,6 @@ class Seen:
     def __init__(self) -> None:
         self.code: dict[Any, tuple[Artifact | None, dict[str, Any], list[str]]] = {}
         self.inherited: dict[str, str] | None = None
-
-
-def token() -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(6))
 
 
 def label(text: str) -> str:

@@ -53,12 +53,9 @@ def _how(exit: Exit) -> str:
     return "could not start"
 
 
-def _says_no_more(exit: Exit) -> bool:
-    """The agent had nothing to tell beyond code and signal, which `_how` says already."""
-    told = {f"exited with code {exit.code}"}
-    if exit.signal is not None:
-        told.add(f"killed by {signal_name(exit.signal)}")
-    return exit.message in told
+def bare(code: Optional[int], number: Optional[int]) -> str:
+    """What an agent says of an end it knows nothing more of."""
+    return f"killed by {signal_name(number)}" if number is not None else f"exited with code {code}"
 
 
 def failed(who: Who, exit: Exit) -> Verdict:
@@ -67,7 +64,11 @@ def failed(who: Who, exit: Exit) -> Verdict:
     if cause == causes.SUCCESS:
         cause = causes.EVICTED if exit.stopped else causes.USER_ERROR
     how = f"was {_TAKEN_WORDS.get(cause, 'evicted')}" if exit.ok else _how(exit)
-    why = "" if _says_no_more(exit) else exit.message or _CAUSE_WORDS.get(cause, "")
+    why = (
+        ""
+        if exit.message == bare(exit.code, exit.signal)
+        else exit.message or _CAUSE_WORDS.get(cause, "")
+    )
     if exit.ok and not why:
         why = "it was told to stop from outside"
     message = f"{who} {how}" + (f": {why}" if why else "")

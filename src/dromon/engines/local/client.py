@@ -94,7 +94,7 @@ class Client:
         except OSError as error:
             sock.close()
             raise DaemonUnreachable(f"{self.home.socket}: {error.strerror}") from None
-        if _peer_uid(sock) != os.getuid():  # what we would say is not for others
+        if peer_uid(sock) != os.getuid():  # what we would say is not for others
             sock.close()
             raise DaemonUnreachable(
                 f"{self.home.socket} is served by another user", hint=StateDirectoryUnusable.hint
@@ -209,7 +209,7 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def _peer_uid(sock: socket.socket) -> int:
+def peer_uid(sock: socket.socket) -> int:
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid: int = struct.unpack("3i", raw)[1]
     return uid

@@ -9,20 +9,14 @@ import logging
 import os
 import secrets
 import socket
-import struct
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from dromon.agent.frames import FrameError, Message, Unpacker, pack
 from dromon.coordinator.door import Admitted, Door
+from dromon.engines.local.client import peer_uid
 
 log = logging.getLogger("dromon.server")
-
-
-def peer_uid(sock: socket.socket) -> int:
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    uid: int = struct.unpack("3i", raw)[1]
-    return uid
 
 
 class Wire(asyncio.Protocol):
