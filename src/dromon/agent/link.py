@@ -24,7 +24,8 @@ ANSWER_WAIT = 10.0  # a coordinator that has not proved itself by then is tried 
 
 class Link:
     """`identity` gives job, member and run; `state` what must be said again after every hello;
-    `on_closed_record` is called when the key is gone: the job is over, and nobody will answer."""
+    `on_closed_record` is called when the key is gone: the job is over, and nobody will answer;
+    `seek` when the coordinator does not answer where the record says it is."""
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class Link:
         state: Callable[[], Optional[Message]],
         on_message: Callable[[Message], None],
         on_closed_record: Callable[[], None] = lambda: None,
+        seek: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._record = record
@@ -41,6 +43,7 @@ class Link:
         self._state = state
         self._on_message = on_message
         self._on_closed_record = on_closed_record
+        self._seek = seek
         self._socket: Optional[socket.socket] = None
         self._unpacker = Unpacker()
         self._out = bytearray()
@@ -88,6 +91,7 @@ class Link:
             self._write(pack(message))
 
     def _retry(self) -> None:
+        self._seek()
         # Spread by pid, so that a gang does not come back as one.
         self._loop.after("link", self._wait * (0.75 + os.getpid() % 64 / 128), self.open)
         self._wait = min(self._wait * 2, LONGEST_WAIT)

@@ -17,6 +17,7 @@ from dromon.agent import process
 from dromon.agent.frames import Message
 from dromon.agent.link import Link
 from dromon.agent.loop import Loop
+from dromon.agent.place import Place
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
 from dromon.agent.run import EXITED, READY, Run, complain
@@ -29,15 +30,19 @@ FAREWELL = 1.0  # how long it may take to acknowledge when this machine goes dow
 
 
 class Agent:
-    def __init__(self, plan: AgentPlan) -> None:
+    def __init__(self, plan: AgentPlan, place: Place) -> None:
         self._plan = plan
+        self._place = place
         self._loop = Loop()
+        place.open(self._loop.wake)
         self._loop.on_signals((signal.SIGCHLD, signal.SIGTERM), self._on_signal)
         self._run = Run(plan, self._loop, self._say)
         record = Record(plan.record)
         self._link = Link(
-            self._loop, record, self._identity, self._state, self._hear, self._on_closed_record
-        )
+            self._loop, record, self._identity, self._state, self._hear, self._on_closed_record,
+            place.seek,
+        )  # fmt: skip
+        self._parting: Optional[Message] = None  # the last word, until all is brought home
         self._next: Optional[Tuple[int, int]] = None  # run and attempt to begin once this is over
         self._dismissed = False  # told `bye`: nothing keeps us once the run has ended
         self._going_down = False  # this place is taken away: nothing begins here any more
@@ -76,6 +81,17 @@ class Agent:
             self._run.stop(self._plan.grace, verdict.EVICTED)
         else:
             self._run.woken()
+            self._place_changed()
+
+    def _place_changed(self) -> None:
+        for message in self._place.words():
+            self._link.send(message)
+        parting = self._parting
+        if parting is not None and self._place.bring_home(self._plan):
+            self._parting = None
+            self._tell(parting)
+        elif self._next is not None and self._run.phase == EXITED and parting is None:
+            self._begin()
 
     def _hear(self, message: Message) -> None:
         op = message.get("op")
@@ -87,10 +103,19 @@ class Agent:
             self._again(int(message["run"]), int(message["attempt"]))
         elif op == "bye":
             self._dismissed = True
-            self._leaving = self._run.phase == EXITED
+            self._leaving = self._run.phase == EXITED and self._parting is None
+        else:
+            self._place.hear(message)
 
     def _say(self, message: Message) -> None:
-        """The run's words, on their way to the coordinator; the last one changes our life."""
+        """The run's words; before the last one, what it leaves is brought to safety."""
+        if message["op"] == "exited" and not self._place.bring_home(self._plan):
+            self._parting = message
+            return
+        self._tell(message)
+
+    def _tell(self, message: Message) -> None:
+        """On the way to the coordinator; the last word changes our life."""
         self._link.send(message)
         if message["op"] == "exited":
             if self._dismissed:
@@ -106,7 +131,8 @@ class Agent:
             return
         self._next = (run, attempt)
         if self._run.phase == EXITED:
-            self._begin()
+            if self._parting is None:
+                self._begin()
         else:
             self._run.stop(0.0)
 
@@ -114,26 +140,34 @@ class Agent:
         """Everything anew but this process and its line."""
         if self._next is None or self._going_down:
             return
-        (run, attempt), self._next = self._next, None
+        run, attempt = self._next
         work = Record(self._plan.record).work(attempt)
-        self._plan = dataclasses.replace(
-            self._plan,
-            run=run,
-            attempt=attempt,
-            keep_fds=(),  # let go of when the last run ended
-            work=work if os.path.isdir(work) else self._plan.work,
-        )
-        self._run = Run(self._plan, self._loop, self._say)
-        if not self._run.prepare():
+        # The descriptors it held were let go of when the last run ended.
+        plan = dataclasses.replace(self._plan, run=run, attempt=attempt, keep_fds=())
+        trouble = ""
+        try:
+            if not self._place.lay_out(plan):
+                return  # it wakes us, and we come back here
+        except OSError as error:
+            trouble = f"cannot prepare: {error}"
+        self._next = None
+        plan = dataclasses.replace(plan, work=work if os.path.isdir(work) else plan.work)
+        self._plan = plan
+        self._run = Run(plan, self._loop, self._say)
+        if not self._run.prepare(trouble):
             self._leaving = True
         elif self._run.phase != EXITED:
             self._link.send(self._run.state)
 
     def _state(self) -> Optional[Message]:
+        if self._parting is not None:  # not yet: see `_say`
+            return {"op": "alive", "run": self._plan.run}
         return self._run.state if self._plan.run else None
 
     def _identity(self) -> Dict[str, object]:
-        return {"job": self._plan.job, "member": self._plan.member, "run": self._plan.run}
+        plan = self._plan
+        place = {"place": plan.place} if plan.place else {}
+        return {"job": plan.job, "member": plan.member, "run": plan.run, **place}
 
     def _on_closed_record(self) -> None:
         """The job ended while we were cut off; our exit was learnt from its record."""
@@ -179,7 +213,7 @@ class Agent:
         self._loop.after("lease", lease, self._keep_lease)
 
 
-def run_agent(plan: AgentPlan) -> bool:
+def run_agent(plan: AgentPlan, place: Optional[Place] = None) -> bool:
     """Live one agent's life in this process, which must have no other use. Never raises.
 
     True when it ended as it should and left nothing behind: the process may be used again.
@@ -195,7 +229,7 @@ def run_agent(plan: AgentPlan) -> bool:
             signal.signal(number, signal.SIG_IGN)
         for fd in plan.keep_fds:
             os.set_inheritable(fd, True)
-        agent = Agent(plan)
+        agent = Agent(plan, place or Place())
         agent.live()
         return agent.close()
     except BaseException:

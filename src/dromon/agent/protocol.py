@@ -3,7 +3,8 @@
 Frames of `frames`. The agent connects; either side may be restarted and the talk goes on.
 
     coordinator  challenge  nonce
-    agent        hello      job member run nonce mac epoch   mac = HMAC(key, "agent" + nonces)
+    agent        hello      job member run place nonce mac epoch
+                                                  mac = HMAC(key, "agent" + nonces)
     coordinator  welcome    mac epoch                   mac = HMAC(key, "coordinator" + nonces)
     agent        ready      host ports            at the barrier
     coordinator  world      world                 World.to_json(): the barrier is open, start

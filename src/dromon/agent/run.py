@@ -79,12 +79,16 @@ class Run:
             return {"op": "ready", "run": run, "host": self.plan.host, "ports": list(ports)}
         return {"op": "started", "run": run, "pid": self._pids[0] if self._pids else 0}
 
-    def prepare(self) -> bool:
-        """Claim the run and reserve its ports; False when another agent has it."""
+    def prepare(self, trouble: str = "") -> bool:
+        """Claim the run and reserve its ports; False when another agent has it. With `trouble`
+        it is over before it began."""
         try:
             os.makedirs(self.directory, exist_ok=True)
             if not claim.take(self.directory):
                 return False
+            if trouble:
+                self._finish(Exit(cause=verdict.INTERNAL, message=trouble))
+                return True
             self._ports = Ports(self.plan.ports)
         except OSError as error:
             self._finish(Exit(cause=verdict.INTERNAL, message=f"cannot prepare: {error}"))

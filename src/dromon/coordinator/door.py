@@ -15,6 +15,7 @@ class Admitted(NamedTuple):
     member: str
     run: int
     welcome: Message
+    place: str = ""
 
 
 class Door:
@@ -40,4 +41,5 @@ class Door:
         if key is None or not is_proof(mac, key, "agent", nonces):
             return None
         answer = proof(key, "coordinator", nonces)
-        return Admitted(job, member, run, {"op": "welcome", "mac": answer, "epoch": self._epoch})
+        welcome: Message = {"op": "welcome", "mac": answer, "epoch": self._epoch}
+        return Admitted(job, member, run, welcome, str(message.get("place", "")))
