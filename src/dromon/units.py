@@ -12,8 +12,9 @@ SIZES = {
 }  # fmt: skip
 DURATIONS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
-_SIZE = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*$")
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|[smhdw])\s*")
+# Compiled by `re` when first used: most commands only format, and would wait for it.
+_SIZE = r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*$"
+_DURATION = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|[smhdw])\s*"
 
 
 def parse_size(text: Union[str, int]) -> int:
@@ -24,7 +25,7 @@ def parse_size(text: Union[str, int]) -> int:
         if text < 0:
             raise ValueError("a size cannot be negative")
         return text
-    found = _SIZE.match(text)
+    found = re.match(_SIZE, text)
     if not found or found.group(2).lower() not in SIZES:
         raise ValueError(f"{text!r} is not a size; write for example 512MiB or 16GiB")
     return int(float(found.group(1)) * SIZES[found.group(2).lower()])
@@ -40,7 +41,7 @@ def parse_duration(text: Union[str, int, float]) -> float:
         return float(text)
     rest = text.strip().lower()
     total, end = 0.0, 0
-    for found in _DURATION.finditer(rest):
+    for found in re.finditer(_DURATION, rest):
         if found.start() != end:
             break
         total += float(found.group(1)) * DURATIONS[found.group(2)]

@@ -81,6 +81,8 @@ def hdfs(plan: Plan) -> Settings:
         "dfs.namenode.safemode.extension": "0",
         # A DataNode that was killed is noticed in about 25 s instead of 10 minutes.
         "dfs.heartbeat.interval": "1",
+        # A file whose last block is not yet reported is asked for again soon, not after 400 ms.
+        "dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "10",
         "dfs.namenode.heartbeat.recheck-interval": "7500",
     }
 

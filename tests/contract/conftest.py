@@ -14,13 +14,15 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the test beds are no part of what is installed
+
 from dromon.agent.record import Record
 from dromon.engines import outputs
-from dromon.engines.base import Engine, Filter, JobRef, JobStatus, Launch
+from dromon.engines.base import Engine, Filter, JobRef, JobStatus, Launch, Node
 from dromon.engines.intake import Intake, Request
 from dromon.storage.blobs import BlobStore
 
@@ -50,6 +52,7 @@ def wait_for(condition):
             sys.exit("waited in vain")
         time.sleep(0.02)
 """
+URGENT = 9  # the priority of jobs that are to push others out
 SMALL = {"cpus": 0.1, "memory": "64MiB"}
 
 
@@ -58,6 +61,7 @@ class Bench:
 
     name: str
     engine: Engine
+    patience = 1.0  # how many times as long as usual things may take
     python = sys.executable
 
     def __init__(self, home: Path) -> None:
@@ -121,7 +125,7 @@ class Bench:
         return sum(node.free["cpus"] for node in self.engine.nodes())
 
     def until(self, predicate: Callable[[], object], timeout: float = 30) -> bool:
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout * self.patience
         while not predicate():
             if time.monotonic() > deadline:
                 return False
@@ -271,7 +275,132 @@ class LocalBench(Bench):
         self.until(lambda: not Path(f"/proc/{pid}").exists(), timeout=10)
 
 
+class YarnBench(Bench):
+    """A real cluster. Members run on the node with the label, and have it to themselves: masters
+    run on the other one, so that room means the same as on the other benches."""
+
+    name = "yarn"
+    patience = 4.0  # a container takes a while where a process takes none
+    SETTINGS: ClassVar = {
+        "yarn.resourcemanager.am.max-attempts": "10",
+        "yarn.cluster.max-application-priority": "10",
+        # YARN preempts for queues, not for priorities: nearly all of it is the urgent one's.
+        **{
+            f"yarn.scheduler.capacity.root.{queue}{part}capacity": share
+            for queue, share in (("default", "1"), ("research", "1"), ("urgent", "98"))
+            for part in (".", ".accessible-node-labels.gpu.")
+        },
+        "yarn.scheduler.capacity.root.default.user-limit-factor": "100",
+        "yarn.nodemanager.resource.cpu-vcores": "6",
+    }
+
+    def __init__(self, home: Path) -> None:
+        from testbeds.yarn.bed import Bed
+        from testbeds.yarn.plan import Options
+
+        self.bed = Bed(str(home / "bed"), tell=print)
+        self.bed.up(Options(expiry=20, settings=self.SETTINGS))
+        self.bed.label("node2", "gpu")
+        super().__init__(home)
+
+    def client(self) -> Engine:
+        from dromon.contexts.file import Context
+        from dromon.engines.yarn.engine import YarnEngine
+
+        where = self.bed.plan.conf()
+        return YarnEngine(Context("bed", "yarn", where, shared=str(self.home)), str(self.home))
+
+    def launch(self, script: str | None = None, **job: Any) -> Launch:
+        if job.get("priority") == URGENT:
+            job["queue"] = "urgent"
+        roles = job.get("roles") or {"": job}
+        for role in roles.values():
+            role["node_label"] = "gpu"
+            if "resources" in role:
+                role["resources"] = {"memory": SMALL["memory"], **role["resources"]}
+        # The nodes' own Python, so that no environment has to be shipped.
+        job.setdefault("yarn", {"python": sys.executable, "lease": 10})
+        return super().launch(script, **job)
+
+    def _node(self) -> Node:
+        return next(node for node in self.engine.nodes() if "gpu" in node.labels)
+
+    @property
+    def cpus(self) -> float:
+        return self._node().total["cpus"]
+
+    def free_cpus(self) -> float:
+        return self._node().free["cpus"]
+
+    def waits(self, ref: JobRef) -> bool:
+        """Its master is up, which takes room of another kind, and has asked in vain."""
+
+        def has_reason() -> bool:
+            why = self.engine.why(ref) if self.engine.status(ref).state == "queued" else None
+            return why is not None and why.reason == "resources"
+
+        return self.until(has_reason)
+
+    def leave(self) -> None:
+        self.engine.close()  # type: ignore[attr-defined]
+        super().leave()
+
+    def evict(self, ref: JobRef, member: str) -> None:
+        os.kill(self._front(ref, member), signal.SIGKILL)
+
+    def evict_politely(self, ref: JobRef, member: str) -> None:
+        os.kill(self._front(ref, member), signal.SIGTERM)
+
+    def _front(self, ref: JobRef, member: str) -> int:
+        return self._process(ref, f"yarn-member\0{member}\0")
+
+    def _process(self, ref: JobRef, words: str) -> int:
+        """The outermost process of a container."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                environ = (folder / "environ").read_bytes()
+                said = words.encode() in (folder / "cmdline").read_bytes()
+                if said and self._application(ref).encode() in environ:
+                    found.append(int(folder.name))
+        return min(found)
+
+    def _application(self, ref: JobRef) -> str:
+        return str(self.engine.show(ref)["application"])  # type: ignore[attr-defined]
+
+    def restart_controller(self, after: float = 0) -> None:
+        for status in self.engine.list(Filter()):
+            # One that has not started yet, or is just ending, has none.
+            with contextlib.suppress(ValueError, ProcessLookupError):
+                os.kill(self._process(status.id, "yarn-master\0"), signal.SIGKILL)
+        time.sleep(after)
+
+    def outputs(self, ref: JobRef) -> dict[str, bytes]:
+        engine: Any = self.engine
+        listed = engine.show(ref)["outputs"]
+        read = engine.staging.read_file
+        return {o["path"]: read(ref, f"outputs/{o['path']}") for o in listed if "size" in o}
+
+    def survivors(self) -> list[str]:
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                environ = (folder / "environ").read_bytes()
+                if b"CONTAINER_ID=" in environ and os.fsencode(str(self.home)) in environ:
+                    found.append((folder / "cmdline").read_bytes().decode(errors="replace"))
+        return found
+
+    def close(self) -> None:
+        self.engine.close()  # type: ignore[attr-defined]
+        self.bed.down()
+
+
 BENCHES: dict[str, type[Bench]] = {"memory": MemoryBench, "local": LocalBench}
+CLUSTERS: dict[str, type[Bench]] = {"yarn": YarnBench}
+# A cluster is tried on its own: DROMON_BENCH=yarn pytest tests/contract
+CHOSEN = os.environ.get("DROMON_BENCH", "")
+if CHOSEN:
+    BENCHES = {CHOSEN: CLUSTERS[CHOSEN]}
 
 
 @pytest.fixture(scope="session", params=BENCHES)

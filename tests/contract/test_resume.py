@@ -3,6 +3,7 @@
 import pytest
 
 from dromon.engines.base import Filter
+from dromon.errors import Refused
 
 TERM = "signal.signal(signal.SIGTERM, lambda *_: (note('saved'), sys.exit(0)))\n"
 
@@ -96,13 +97,19 @@ def test_a_preempted_job_is_asked_to_save_waits_and_resumes_without_a_retry(benc
     assert came.time < min(returned)
 
 
-def test_one_that_may_not_be_preempted_is_left_alone(bench):
-    low = bench.run(
+def test_one_that_may_not_be_preempted_is_left_alone_or_refused(bench):
+    launch = bench.launch(
         "say('up'); time.sleep(60)",
         resources={"cpus": bench.cpus},
         preemptible=False,
         priority=1,
     )
+    submission = bench.engine.compile(launch)
+    if "preemptible" in bench.engine.probe().lacks:
+        with pytest.raises(Refused, match="preemptible"):
+            bench.engine.submit(submission)
+        return
+    low = bench.engine.submit(submission)
     bench.has_said(low, "up")
     high = bench.run("say('in')", resources={"cpus": bench.cpus}, priority=9)
     assert bench.waits(high)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from bench import Bench, eventually
 
-from dromon.engines.local.home import NETWORK_FILESYSTEMS, filesystem_of
+from dromon.engines.home import NETWORK_FILESYSTEMS, filesystem_of
 
 MIB = 1 << 20
 

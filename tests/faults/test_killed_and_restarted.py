@@ -72,7 +72,7 @@ def test_a_killed_launcher_is_replaced_and_its_agents_go_on(bench: Bench, ledger
 
 
 def test_a_launcher_killed_with_a_launch_in_its_hands_loses_nothing(bench: Bench, ledger: Ledger):
-    bench("run", "--", "true")
+    bench("daemon", "start")  # no agent is idle, so that the launcher is needed
     launcher = bench.launcher()
     os.kill(launcher, signal.SIGSTOP)  # so that it has the message and does nothing about it
     id = ledger.submit()

@@ -273,10 +273,9 @@ def test_an_agent_killed_while_it_waits_at_the_barrier_is_replaced(bench: Bench,
 
 def test_a_gang_that_never_gathers_can_be_stopped_and_never_starts_later(bench: Bench):
     """The launcher hangs, so that no agent ever comes; it wakes when the job is over."""
-    bench("run", "--", "true")
+    bench("daemon", "start")  # no agent of an earlier job is idle
     os.kill(bench.launcher(), signal.SIGSTOP)
     try:
-        # Agents of earlier jobs may be idle, but they too are asked by the launcher.
         id = bench.submit("-n", "2", "--cpus", "0.5", "--", "sh", "-c", "echo started; sleep 600")
         bench.until(id, "starting")
         assert "waiting for worker-0, worker-1" in bench("why", id).stdout

@@ -259,7 +259,7 @@ def test_what_asks_for_more_than_there_is_is_refused():
 def test_there_is_no_such_engine():
     calls = ((dromon.run, ["true"]), (dromon.submit, [{"command": "true"}]), (dromon.load, "1"))
     for call, argument in calls:
-        with pytest.raises(UsageError, match="no engine 'nowhere'"):
+        with pytest.raises(UsageError, match="no context 'nowhere'"):
             call(argument, on="nowhere")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dromon.api import _caller_python
+from dromon import caller
 
 
 def fake_environment(path: Path) -> Path:
@@ -22,13 +22,13 @@ def test_an_active_environment_comes_first(
     python = fake_environment(tmp_path / "env")
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     monkeypatch.setenv(variable, str(tmp_path / "env"))
-    assert _caller_python() == str(python)
+    assert caller.python() == str(python)
 
 
 def test_otherwise_it_is_the_one_that_runs_dromon(monkeypatch: pytest.MonkeyPatch):
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         monkeypatch.delenv(variable, raising=False)
-    assert _caller_python() == sys.executable
+    assert caller.python() == sys.executable
 
 
 def test_a_python_made_for_the_tool_alone_is_not_the_callers(
@@ -41,4 +41,4 @@ def test_a_python_made_for_the_tool_alone_is_not_the_callers(
     found.symlink_to(sys.executable)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert _caller_python() == str(found)
+    assert caller.python() == str(found)

@@ -1,14 +1,16 @@
 """The claim: the one file that decides which agent may run a run. At most one ever does.
 
 It names its maker so well (pid, start time, boot) that anybody can tell whether that very process
-still lives, after any number of restarts of the daemon or of the machine.
+still lives, after any number of restarts of the daemon or of the machine. It stays when the run
+is over: who has had a run has it for ever. An agent is sent to another run only once its last
+exit is on the coordinator's journal, so the maker of a run that is not over there is at that run.
 """
 
 import json
 import os
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Tuple
 
-from dromon.agent.files import read_small, write_small
+from dromon.agent.files import read_small
 from dromon.agent.process import start_ticks
 
 
@@ -19,15 +21,12 @@ class Claim(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the agent still holds this very run. A released claim is held by nobody."""
-        return (
-            self.start_ticks > 0
-            and self.boot_id == boot_id()
-            and start_ticks(self.pid) == self.start_ticks
-        )
+        """Whether the process that made it still lives."""
+        return self.boot_id == boot_id() and start_ticks(self.pid) == self.start_ticks
 
 
 _boot = ""
+_own: Tuple[int, int] = (0, -1)  # of which process this memory is, and its claim, open
 
 
 def boot_id() -> str:
@@ -40,36 +39,43 @@ def boot_id() -> str:
 def take(directory: str) -> bool:
     """Claim the run in `directory` for this process; False when somebody has it already.
 
-    The file appears with its content or not at all, so nobody can read half a claim.
+    The file appears with its content or not at all, so nobody can read half a claim. All claims
+    of one process say the same, so they are one file with many names: a name costs a tenth of a
+    file.
     """
+    path = f"{directory}/claim"
+    if _own[0] == os.getpid():
+        try:
+            # The descriptor of `src_dir_fd` is not used but makes it follow the link in /proc.
+            os.link(f"/proc/self/fd/{_own[1]}", path, src_dir_fd=_own[1])
+            return True
+        except FileExistsError:
+            return False
+        except OSError:  # all its names were removed, or it has too many, or is on another disk
+            pass
+    return _make(directory, path)
+
+
+def _make(directory: str, path: str) -> bool:
+    global _own
     pid = os.getpid()
+    text = json.dumps({"pid": pid, "start_ticks": start_ticks(pid), "boot_id": boot_id()})
     draft = os.path.join(directory, f"claim.{pid}")
-    write_small(draft, _text(start_ticks(pid)))
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.link(draft, os.path.join(directory, "claim"))
-        return True
-    except FileExistsError:
-        return False
+        os.write(fd, text.encode())
+        os.link(draft, path)
+    except BaseException as error:
+        os.close(fd)
+        if isinstance(error, FileExistsError):
+            return False
+        raise
     finally:
         os.unlink(draft)
-
-
-def release(directory: str) -> None:
-    """The run is over and recorded, but this process will live on for another one.
-
-    The claim stays, so nobody else can take the run; it no longer matches any process, so nobody
-    takes what this process does next for that run. Written in place, in one write.
-    """
-    fd = os.open(os.path.join(directory, "claim"), os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.pwrite(fd, _text(0), 0)
-    finally:
-        os.close(fd)
-
-
-def _text(ticks: int) -> bytes:
-    text = json.dumps({"pid": os.getpid(), "start_ticks": ticks, "boot_id": boot_id()})
-    return text.encode().ljust(128)
+    if _own[0] == pid:
+        os.close(_own[1])
+    _own = (pid, fd)
+    return True
 
 
 def read(directory: str) -> Optional[Claim]:

@@ -12,6 +12,7 @@ LIMIT = 256 * 1024 * 1024  # a frame larger than this is a mistake, not a messag
 
 Message = Dict[str, Any]
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_decode = json.JSONDecoder().decode  # json.loads would look for the encoding first
 
 
 class FrameError(ValueError):
@@ -41,7 +42,7 @@ class Unpacker:
             if len(self._buffer) < end:
                 break
             try:
-                message = json.loads(bytes(self._buffer[start + 4 : end]))
+                message = _decode(self._buffer[start + 4 : end].decode())
             except ValueError as error:
                 raise FrameError(str(error)) from None
             if not isinstance(message, dict):

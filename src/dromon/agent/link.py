@@ -1,7 +1,8 @@
 """The agent's line to its coordinator: find it, prove ourselves, be sure of it, come back.
 
 Where the coordinator is and the key are read from the record at each attempt: the next coordinator
-may live somewhere else. What is said over the line is decided elsewhere; see `protocol`.
+may live somewhere else. An agent that was born with a line starts with that one, which is proof
+enough. What is said over the line is decided elsewhere; see `protocol`.
 """
 
 import errno
@@ -13,7 +14,8 @@ import time
 from typing import Callable, Dict, Optional, Tuple
 
 from dromon.agent.files import read_small
-from dromon.agent.frames import FrameError, Message, Unpacker, pack
+from dromon.agent.frames import FrameError, Message, pack
+from dromon.agent.line import DONT_WAIT, Line
 from dromon.agent.loop import READ, WRITE, Loop
 from dromon.agent.protocol import VERSION, is_proof, proof
 from dromon.agent.record import Record
@@ -25,7 +27,8 @@ ANSWER_WAIT = 10.0  # a coordinator that has not proved itself by then is tried 
 class Link:
     """`identity` gives job, member and run; `state` what must be said again after every hello;
     `on_closed_record` is called when the key is gone: the job is over, and nobody will answer;
-    `seek` when the coordinator does not answer where the record says it is."""
+    `seek` when the coordinator does not answer where the record says it is; `born` is the line
+    this process was forked with, if there is one."""
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class Link:
         on_message: Callable[[Message], None],
         on_closed_record: Callable[[], None] = lambda: None,
         seek: Callable[[], None] = lambda: None,
+        born: Optional[Line] = None,
     ) -> None:
         self._loop = loop
         self._record = record
@@ -44,8 +48,8 @@ class Link:
         self._on_message = on_message
         self._on_closed_record = on_closed_record
         self._seek = seek
-        self._socket: Optional[socket.socket] = None
-        self._unpacker = Unpacker()
+        self._born = born  # until it is lost
+        self._line: Optional[Line] = None
         self._out = bytearray()
         self._key = b""
         self._nonces: Tuple[str, str] = ("", "")
@@ -58,6 +62,11 @@ class Link:
     def open(self) -> None:
         """Try to connect now; keep trying until it is up."""
         self.close()
+        if self._born is not None:
+            self._line = self._born
+            self._loop.watch(self._line.socket.fileno(), READ, self._ready)
+            self._welcomed()
+            return
         try:
             address, epoch = _read_coordinator(self._record.coordinator)
             if epoch < self._epoch:
@@ -68,22 +77,38 @@ class Link:
             except FileNotFoundError:
                 self._on_closed_record()
                 raise
-            self._socket = _connect(address)
+            self._line = Line(_connect(address))
         except (OSError, ValueError, KeyError, TypeError):
             self._retry()
             return
-        self._unpacker = Unpacker()
-        self._out = bytearray()
-        self._loop.watch(self._socket.fileno(), READ, self._ready)
+        self._loop.watch(self._line.socket.fileno(), READ, self._ready)
         self._loop.after("link", ANSWER_WAIT, self._lost)
 
+    @property
+    def is_born(self) -> bool:
+        """Whether it still is the line this process was born with."""
+        return self._born is not None and self._line is self._born
+
     def close(self) -> None:
-        self.is_up = False
         self._loop.cancel("link")
-        if self._socket is not None:
-            self._loop.forget(self._socket.fileno())
-            self._socket.close()
-            self._socket = None
+        line = self._line
+        if line is not None:
+            self.let_go()
+            self._born = None
+            line.socket.close()
+
+    def give_back(self, message: Message) -> None:
+        """It is for whoever takes up the line."""
+        if self._line is not None:
+            self._line.waiting.appendleft(message)
+
+    def let_go(self) -> None:
+        """Listen no more; what else is said on the line is for whoever takes it up."""
+        self.is_up = False
+        if self._line is not None:
+            self._loop.forget(self._line.socket.fileno())
+            self._line = None
+            self._out = bytearray()
 
     def send(self, message: Message) -> None:
         """Say it if the line is up; if not, `state` will say what matters once it is."""
@@ -103,46 +128,40 @@ class Link:
     # ---- bytes ----------------------------------------------------------------------------------
 
     def _write(self, data: bytes) -> None:
-        sock = self._socket
-        if sock is None:
+        line = self._line
+        if line is None:
             return
         self._out += data
         try:
-            sent = sock.send(self._out)
+            sent = line.socket.send(self._out, DONT_WAIT)
             del self._out[:sent]
         except BlockingIOError:
             pass
         except OSError:  # reading will notice, once what was still said to us has been read
             self._out.clear()
         if self._out:
-            self._loop.watch(sock.fileno(), READ | WRITE, self._ready)
+            self._loop.watch(line.socket.fileno(), READ | WRITE, self._ready)
 
     def _ready(self, events: int) -> None:
-        sock = self._socket
-        if sock is None:
+        line = self._line
+        if line is None:
             return
         if events & select.POLLOUT:
-            self._loop.watch(sock.fileno(), READ, self._ready)
+            self._loop.watch(line.socket.fileno(), READ, self._ready)
             self._write(b"")
         if not events & READ:
             return
         try:
-            data = sock.recv(65536)
+            is_there = line.receive(DONT_WAIT)
         except BlockingIOError:
             return
-        except OSError:
-            data = b""
-        if not data:
+        except (OSError, FrameError):
+            is_there = False
+        if not is_there:
             self._lost()
             return
-        try:
-            messages = self._unpacker.feed(data)
-        except FrameError:
-            self._lost()
-            return
-        for message in messages:
-            if self._socket is not sock:  # closed by what was said before
-                return
+        while line.waiting and self._line is line:  # what is said may lead to its end
+            message = line.waiting.popleft()
             if self.is_up:
                 self.heard = time.monotonic()
                 self._on_message(message)

@@ -13,14 +13,20 @@ printed. Nothing here knows of pipes, masks or members.
 import os
 import struct
 from collections import deque
-from typing import Deque, Dict, List, Optional, Sequence, Set, Tuple
+from itertools import groupby
+from operator import itemgetter
+from typing import Deque, Dict, Iterator, List, Optional, Protocol, Sequence, Set, Tuple, Union
 
 RECORD = struct.Struct("<QdIH2x")  # offset, time, length, stream
 LINE_LIMIT = 64 * 1024
 BLOCK = 4 * 1024 * 1024  # about as much is read at once, and never the whole log
+STREAM_BYTES = (20, 21)  # of a record
+MANY = 32 * 1024  # records that are looked at together
+SEGMENT_LIMIT = 64 * 1024 * 1024  # a longer one was never written: the index is damaged
 
 Segment = Tuple[float, int, bytes]  # time, stream, bytes
 Line = Tuple[float, str, bytes]  # time, "out" or "err", bytes without their newline
+Text = Tuple[float, str, bytes]  # time, "out" or "err", whole lines with their newlines
 
 
 def index_of(path: str) -> str:
@@ -80,12 +86,59 @@ def _write_all(fd: int, data: "bytes | bytearray") -> None:
         written += os.write(fd, memoryview(data)[written:])
 
 
-class LogReader:
-    """Reads a log while it grows, or after. Made before the log exists, it waits for it."""
+class Stored(Protocol):
+    """A log and its index, wherever they lie. Fewer bytes than asked for: there are no more."""
+
+    def is_there(self) -> bool: ...
+    def records(self) -> int: ...
+    def log(self, offset: int, length: int) -> bytes: ...
+    def index(self, offset: int, length: int) -> bytes: ...
+    def close(self) -> None: ...
+
+
+class OnDisk:
+    """A log on this machine. Made before it exists, it waits for it."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._log = self._index = -1
+
+    def is_there(self) -> bool:
+        if self._index >= 0:
+            return True
+        try:
+            log = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            self._index = os.open(index_of(self._path), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            os.close(log)
+            return False
+        self._log = log
+        return True
+
+    def records(self) -> int:
+        return os.fstat(self._index).st_size // RECORD.size if self.is_there() else 0
+
+    def log(self, offset: int, length: int) -> bytes:
+        return os.pread(self._log, length, offset)
+
+    def index(self, offset: int, length: int) -> bytes:
+        return os.pread(self._index, length, offset)
+
+    def close(self) -> None:
+        for fd in (self._log, self._index):
+            if fd >= 0:
+                os.close(fd)
+        self._log = self._index = -1
+
+
+class LogReader:
+    """Reads a log while it grows, or after. Made before the log exists, it waits for it."""
+
+    def __init__(self, source: Union[str, Stored]) -> None:
+        self._source: Stored = OnDisk(source) if isinstance(source, str) else source
         self._next = 0  # the first index record not yet read
         self._held: Dict[int, bytes] = {}  # the unfinished line of each stream
         self._ready: Deque[Line] = deque()
@@ -115,22 +168,41 @@ class LogReader:
             if not more:
                 break
             lines += more
-        if self._log >= 0:
-            torn = os.pread(self._log, BLOCK, self._end)
-            if torn:
-                self._end += len(torn)
-                lines += self._lines([(self._time, 0, torn)])
-        for stream in sorted(self._held):
-            rest = self._held[stream]
-            if rest:
-                lines.append((self._time, _name(stream), rest))
-        self._held.clear()
+        for text in self._leftovers():
+            lines += _split(*text)
         return lines
+
+    def drain(self, limit: int = BLOCK, *, joined: bool = False) -> Iterator[List[Text]]:
+        """All the rest of a log nobody writes to any more, as whole lines still joined: a fraction
+        of the work that lines one by one are. `joined`: segments of one stream that follow each
+        other come as one, under the time of the first."""
+        if self._ready:
+            yield [(time, name, line + b"\n") for time, name, line in self._ready]
+            self._ready.clear()
+        while True:
+            segments = (self._one_stream(limit) if joined else []) or self._segments(limit)
+            if not segments:
+                break
+            yield self._texts(_join(segments) if joined else segments)
+        for text in self._leftovers():
+            yield [text]
+
+    def _leftovers(self) -> Iterator[Text]:
+        """Bytes whose index record was never written, then lines that have no end."""
+        while self._source.is_there():
+            torn = self._source.log(self._end, BLOCK)
+            if not torn:
+                break
+            self._end += len(torn)
+            yield from self._texts([(self._time, 0, torn)])
+        for stream in sorted(self._held):
+            yield self._time, _name(stream), self._held[stream] + b"\n"
+        self._held.clear()
 
     def seek_time(self, since: float) -> None:
         """Continue with the first segment written at `since` or later."""
         self._restart()
-        low, high = 0, self._count()
+        low, high = 0, self._source.records()
         while low < high:
             middle = (low + high) // 2
             if self._record(middle)[1] < since:
@@ -142,7 +214,7 @@ class LogReader:
     def seek_tail(self, count: int) -> None:
         """Continue with the last `count` whole lines. Reads backwards, no more than is needed."""
         self._restart()
-        position, found = self._count(), 0
+        position, found = self._source.records(), 0
         streams: Set[int] = set()
         if count > 0:
             # A line begun before the place found comes out short; one to spare for each stream.
@@ -152,7 +224,8 @@ class LogReader:
                 for record in reversed(records):
                     position -= 1
                     streams.add(record[3])
-                    found += os.pread(self._log, record[2], record[0]).count(b"\n")
+                    length = min(record[2], SEGMENT_LIMIT)
+                    found += self._source.log(record[0], length).count(b"\n")
                     if found >= count + len(streams):
                         break
         self._go_to(position)
@@ -165,10 +238,7 @@ class LogReader:
         self._ready = last
 
     def close(self) -> None:
-        for fd in (self._log, self._index):
-            if fd >= 0:
-                os.close(fd)
-        self._log = self._index = -1
+        self._source.close()
 
     def __enter__(self) -> "LogReader":
         return self
@@ -178,26 +248,8 @@ class LogReader:
 
     # ---- index ----------------------------------------------------------------------------------
 
-    def _is_open(self) -> bool:
-        if self._index >= 0:
-            return True
-        try:
-            log = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            self._index = os.open(index_of(self._path), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            os.close(log)
-            return False
-        self._log = log
-        return True
-
-    def _count(self) -> int:
-        return os.fstat(self._index).st_size // RECORD.size if self._is_open() else 0
-
     def _records(self, first: int, count: int) -> List[Tuple[int, float, int, int]]:
-        data = os.pread(self._index, count * RECORD.size, first * RECORD.size)
+        data = self._source.index(first * RECORD.size, count * RECORD.size)
         return list(RECORD.iter_unpack(data[: len(data) - len(data) % RECORD.size]))
 
     def _record(self, number: int) -> Tuple[int, float, int, int]:
@@ -219,19 +271,19 @@ class LogReader:
 
     def _segments(self, limit: int) -> List[Segment]:
         """The next segments that are wholly on disk."""
-        if not self._is_open():
+        if not self._source.is_there():
             return []
         records = self._records(self._next, 4096)
         size = taken = 0
         for record in records:
-            if size and size + record[2] > limit:
+            if (size and size + record[2] > limit) or record[2] > SEGMENT_LIMIT:
                 break
             size += record[2]
             taken += 1
         if not taken:
             return []
         start = records[0][0]
-        data = os.pread(self._log, size, start)
+        data = self._source.log(start, size)
         segments: List[Segment] = []
         for offset, time, length, stream in records[:taken]:
             begin = offset - start
@@ -242,41 +294,92 @@ class LogReader:
         self._next += len(segments)
         return segments
 
+    def _one_stream(self, limit: int) -> List[Segment]:
+        """Many segments as one where they are of one stream: most logs are. Else nothing, and it is
+        to be looked at segment by segment."""
+        data = self._source.index(self._next * RECORD.size, MANY * RECORD.size)
+        count = len(data) // RECORD.size
+        low, high = (data[at : count * RECORD.size : RECORD.size] for at in STREAM_BYTES)
+        if not count or low != low[:1] * count or high != high[:1] * count:
+            return []
+        start, time, _, stream = RECORD.unpack_from(data)
+        while True:
+            offset, _, length, _ = RECORD.unpack_from(data, (count - 1) * RECORD.size)
+            size = offset + length - start
+            if 0 <= size <= limit:
+                break
+            if count == 1:
+                return []
+            count //= 2
+        text = self._source.log(start, size)
+        if len(text) < size:
+            return []
+        self._next += count
+        self._end = offset + length
+        return [(time, stream, text)]
+
     def _lines(self, segments: List[Segment]) -> List[Line]:
         lines: List[Line] = []
+        for text in self._texts(segments):
+            lines += _split(*text)
+        return lines
+
+    def _texts(self, segments: List[Segment]) -> List[Text]:
+        texts: List[Text] = []
         held = self._held
         for time, stream, data in segments:
             self._time = time
             rest = held.pop(stream, b"")
             if rest:
                 data = rest + data
-            pieces = data.split(b"\n")
-            name = _name(stream)
-            last = pieces.pop()
-            if len(data) > LINE_LIMIT:
-                pieces, last = _cut(pieces, last)
-            lines += [(time, name, piece) for piece in pieces]
-            if last:
-                held[stream] = last
-        return lines
+            if len(data) > LINE_LIMIT and _has_long_line(data):
+                data = _cut(data)
+            end = data.rfind(b"\n") + 1
+            if end < len(data):
+                held[stream] = data[end:]
+                data = data[:end]
+            if data:
+                texts.append((time, _name(stream), data))
+        return texts
 
 
 def _name(stream: int) -> str:
     return "err" if stream & 1 else "out"
 
 
-def _cut(pieces: List[bytes], last: bytes) -> Tuple[List[bytes], bytes]:
+def _split(time: float, name: str, text: bytes) -> List[Line]:
+    lines = text.split(b"\n")
+    lines.pop()
+    return [(time, name, line) for line in lines]
+
+
+def _join(segments: List[Segment]) -> List[Segment]:
+    joined: List[Segment] = []
+    for stream, group in groupby(segments, itemgetter(1)):
+        run = list(group)
+        data = run[0][2] if len(run) == 1 else b"".join([each[2] for each in run])
+        joined.append((run[0][0], stream, data))
+    return joined
+
+
+def _has_long_line(data: bytes) -> bool:
+    at = 0
+    while len(data) - at > LINE_LIMIT:
+        at = data.rfind(b"\n", at, at + LINE_LIMIT + 1) + 1
+        if not at:
+            return True
+    return False
+
+
+def _cut(data: bytes) -> bytes:
     """No line longer than LINE_LIMIT: neither the whole ones nor the one still to be continued."""
     cut: List[bytes] = []
-    for piece in pieces:
+    for piece in data.split(b"\n"):
         while len(piece) > LINE_LIMIT:
             cut.append(piece[:LINE_LIMIT])
             piece = piece[LINE_LIMIT:]
         cut.append(piece)
-    while len(last) > LINE_LIMIT:
-        cut.append(last[:LINE_LIMIT])
-        last = last[LINE_LIMIT:]
-    return cut, last
+    return b"\n".join(cut)
 
 
 def last_lines(path: str, count: int) -> List[Line]:

@@ -15,8 +15,8 @@ WRITE = select.POLLOUT
 Handler = Callable[[int], None]  # called with the poll events of its descriptor
 
 
-def _ignore(number: int, frame: object = None) -> None:
-    """A handler must exist for the wake-up pipe to be written; the loop does the work."""
+def _ignore(number: int) -> None:
+    """Nobody has asked for signals yet."""
 
 
 class Loop:
@@ -27,6 +27,7 @@ class Loop:
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._on_signal: Callable[[int], None] = _ignore
         self._signals: Tuple[int, ...] = ()
+        self._rests = False
         self.watch(self._wake_read, READ, self._woken)
 
     # ---- descriptors ----------------------------------------------------------------------------
@@ -59,10 +60,19 @@ class Loop:
 
     def on_signals(self, numbers: Iterable[int], call: Callable[[int], None]) -> None:
         self._on_signal = call
+        self._rests = False
+        if self._signals:
+            return
         self._signals = tuple(numbers)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         for number in self._signals:
-            signal.signal(number, _ignore)
+            signal.signal(number, self._signalled)
+
+    def _signalled(self, number: int, frame: object) -> None:
+        """A handler must exist for the wake-up pipe to be written; the loop does the work. While
+        it rests, SIGTERM does what it does by default."""
+        if self._rests and number == signal.SIGTERM:
+            os._exit(128 + number)
 
     def wake(self) -> None:
         """Make the loop turn once more; from any thread."""
@@ -74,6 +84,20 @@ class Loop:
     def _woken(self, events: int) -> None:
         for number in sorted(set(os.read(self._wake_read, 4096))):
             self._on_signal(number)
+
+    def rest(self) -> None:
+        """Let go of everything but the signals, until somebody asks for them again: a later life
+        of this process need not pay for a loop."""
+        for fd in [fd for fd in self._handlers if fd != self._wake_read]:
+            self.forget(fd)
+        self._timers.clear()
+        self._rests = True
+        try:
+            missed = os.read(self._wake_read, 4096)
+        except BlockingIOError:
+            return
+        if signal.SIGTERM in missed:
+            self._signalled(signal.SIGTERM, None)
 
     def close(self) -> None:
         """Let go of everything; signals do again what they do by default."""
@@ -105,5 +129,5 @@ class Loop:
         """Milliseconds until the first timer; rounded up, so as not to turn for nothing."""
         if not self._timers:
             return None
-        first = min(moment for moment, _ in self._timers.values())
+        first = min([moment for moment, _ in self._timers.values()])
         return max(0.0, (first - time.monotonic()) * 1000 + 0.999)

@@ -11,10 +11,11 @@ import signal
 import sys
 import time
 import traceback
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from dromon.agent import process
 from dromon.agent.frames import Message
+from dromon.agent.line import Line
 from dromon.agent.link import Link
 from dromon.agent.loop import Loop
 from dromon.agent.place import Place
@@ -30,21 +31,25 @@ FAREWELL = 1.0  # how long it may take to acknowledge when this machine goes dow
 
 
 class Agent:
-    def __init__(self, plan: AgentPlan, place: Place) -> None:
+    def __init__(
+        self, plan: AgentPlan, place: Place, loop: Loop, born: Optional[Line] = None
+    ) -> None:
         self._plan = plan
         self._place = place
-        self._loop = Loop()
+        self._loop = loop
         place.open(self._loop.wake)
         self._loop.on_signals((signal.SIGCHLD, signal.SIGTERM), self._on_signal)
         self._run = Run(plan, self._loop, self._say)
         record = Record(plan.record)
         self._link = Link(
             self._loop, record, self._identity, self._state, self._hear, self._on_closed_record,
-            place.seek,
+            place.seek, born,
         )  # fmt: skip
         self._parting: Optional[Message] = None  # the last word, until all is brought home
         self._next: Optional[Tuple[int, int]] = None  # run and attempt to begin once this is over
         self._dismissed = False  # told `bye`: nothing keeps us once the run has ended
+        self._offered = False  # to the coordinator: this process for another life
+        self._accepted = False
         self._going_down = False  # this place is taken away: nothing begins here any more
         self._leaving = False
         self._away = time.monotonic()  # when the coordinator was last seen
@@ -64,10 +69,14 @@ class Agent:
             self._loop.turn()
 
     def close(self) -> bool:
-        """Whether all is as it was before: then this process may live another agent's life."""
-        self._link.close()
-        self._loop.close()
-        return self._dismissed and not self._going_down and self._run.let_go()
+        """Whether this process is to live another agent's life."""
+        stays = self._accepted and not self._going_down
+        if stays:
+            self._loop.rest()
+        else:
+            self._link.close()
+            self._loop.close()
+        return stays
 
     # ---- what happens ---------------------------------------------------------------------------
 
@@ -104,6 +113,12 @@ class Agent:
         elif op == "bye":
             self._dismissed = True
             self._leaving = self._run.phase == EXITED and self._parting is None
+            if self._offered and self._link.is_born:
+                self._accepted = True
+                self._link.let_go()  # what comes next is for the next life
+        elif op == "launch" and self._offered:  # to this life it says no more than `bye`
+            self._link.give_back(message)
+            self._hear({"op": "bye"})
         else:
             self._place.hear(message)
 
@@ -116,6 +131,9 @@ class Agent:
 
     def _tell(self, message: Message) -> None:
         """On the way to the coordinator; the last word changes our life."""
+        if message["op"] == "exited" and self._may_stay:
+            self._offered = True
+            message = {**message, "stays": True}
         self._link.send(message)
         if message["op"] == "exited":
             if self._dismissed:
@@ -124,6 +142,12 @@ class Agent:
                 self._loop.after("leave", FAREWELL, self._leave)
             elif self._next is not None:
                 self._loop.after("again", 0.0, self._begin)
+
+    @property
+    def _may_stay(self) -> bool:
+        """Whether all will be as it was before once we are told to leave."""
+        awaited = self._dismissed or self._going_down or self._next is not None
+        return not awaited and self._link.is_born and self._run.is_clean
 
     def _again(self, run: int, attempt: int) -> None:
         """The same place, a later run. What still runs here is wanted by nobody any more."""
@@ -213,25 +237,23 @@ class Agent:
         self._loop.after("lease", lease, self._keep_lease)
 
 
-def run_agent(plan: AgentPlan, place: Optional[Place] = None) -> bool:
+def run_agent(plan: AgentPlan, place: Optional[Place] = None, line: Optional[Line] = None) -> bool:
     """Live one agent's life in this process, which must have no other use. Never raises.
 
-    True when it ended as it should and left nothing behind: the process may be used again.
+    `line` is one to the coordinator that this process was forked with. True when the life ended
+    as it should and left nothing behind: the next launch will come over that line.
     """
     agent: Optional[Agent] = None
+    loop = _loops.pop() if _loops else _become_agent()
     try:
-        try:
-            os.setsid()
-        except PermissionError:  # leads a group already: somebody's shell started us
-            pass
-        process.become_subreaper()
-        for number in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
         for fd in plan.keep_fds:
             os.set_inheritable(fd, True)
-        agent = Agent(plan, place or Place())
+        agent = Agent(plan, place or Place(), loop, line)
         agent.live()
-        return agent.close()
+        stays = agent.close()
+        if stays:
+            _loops.append(loop)
+        return stays
     except BaseException:
         trace = traceback.format_exc()
         if agent is not None:
@@ -239,6 +261,21 @@ def run_agent(plan: AgentPlan, place: Optional[Place] = None) -> bool:
         else:
             complain(Record(plan.record).run(plan.member, plan.run), trace)
         return False
+
+
+_loops: List[Loop] = []  # the one that this process goes on with in its next life
+
+
+def _become_agent() -> Loop:
+    """What a process must be to live agents' lives."""
+    try:
+        os.setsid()
+    except PermissionError:  # leads a group already: somebody's shell started us
+        pass
+    process.become_subreaper()
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    return Loop()
 
 
 def close_on_exec() -> None:

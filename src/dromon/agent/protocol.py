@@ -8,12 +8,12 @@ Frames of `frames`. The agent connects; either side may be restarted and the tal
     coordinator  welcome    mac epoch                   mac = HMAC(key, "coordinator" + nonces)
     agent        ready      host ports            at the barrier
     coordinator  world      world                 World.to_json(): the barrier is open, start
-    agent        started    pid
+    agent        started    pid                   unless it ends at once, in silence
     agent        beat       memory cpu gpu        every few seconds
     agent        alive                            where it has a lease, several times in it
     coordinator  alive                            the answer, which renews the lease
     coordinator  stop       grace reason          please end
-    agent        exited     exit                  Exit.to_json(); sent until acknowledged
+    agent        exited     exit [stays]          Exit.to_json(); sent until acknowledged
     coordinator  again      run attempt           start over in place: reserve, ready, …
     coordinator  bye                              the exit is on record; the agent may leave
 
@@ -21,6 +21,11 @@ All the agent says names its `run`, so that nothing is taken for the word of ano
 reconnect the agent says hello and repeats its last state (ready, started or exited). `ready` may
 follow `hello` at once, without waiting for the welcome. Any word of the coordinator renews the
 agent's lease. `bye` before the exit means: end, then leave without a word.
+
+An agent that was forked with a line to its coordinator (see `launcher`) needs no proof on it: it
+starts with `ready`. When it `stays`, it is there for another member's run once it is dismissed: a
+`launch` with a plan follows on that line, and the coordinator need not say `bye` before it. An
+agent whose line is cut connects as above, and does not stay.
 
 Where agents stay in place between runs (see `coordinator`), an agent may come without a run: it
 says hello with run 0, has no state, and waits. `again` with a later run ends what still runs and

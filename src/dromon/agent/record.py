@@ -12,7 +12,7 @@ is a cache of it.
       world/<attempt>/       what the framework needs beside variables (host files)
       work-<attempt>/        the code snapshot, unpacked: the members' working directory
       <member>.<run>/        worker-0.1, worker-0.2, …
-        claim                made with O_EXCL by the agent that may run this run: at most one does
+        claim                a link made by the agent that may run this run: at most one does
         log, log.index       captured output (see `logfile`)
         exit.json            the exit record, written whole by rename
         metrics.jsonl        one JSON object a line, from context().report
@@ -20,7 +20,6 @@ is a cache of it.
         stop                 exists once the member was asked to stop
 """
 
-import os
 from typing import Iterable, List, Tuple
 
 
@@ -37,7 +36,7 @@ class Record:
         self.root = root
 
     def path(self, *parts: str) -> str:
-        return os.path.join(self.root, *parts)
+        return "/".join((self.root, *parts))
 
     @property
     def request(self) -> str:
@@ -60,16 +59,16 @@ class Record:
         return self.path("checkpoints")
 
     def work(self, attempt: int) -> str:
-        return self.path(f"work-{attempt}")
+        return f"{self.root}/work-{attempt}"
 
     def world(self, attempt: int) -> str:
         return self.path("world", str(attempt))
 
     def run(self, member: str, run: int) -> str:
-        return self.path(f"{member}.{run}")
+        return f"{self.root}/{member}.{run}"
 
     def log(self, member: str, run: int) -> str:
-        return self.path(f"{member}.{run}", "log")
+        return f"{self.root}/{member}.{run}/log"
 
     def exit(self, member: str, run: int) -> str:
-        return self.path(f"{member}.{run}", "exit.json")
+        return f"{self.root}/{member}.{run}/exit.json"

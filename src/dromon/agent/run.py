@@ -8,6 +8,7 @@ must know. Whether and when to start or stop is not decided here.
 
 import json
 import os
+import select
 import signal
 import time
 from typing import Callable, Dict, List, Mapping, Optional, Tuple, Union
@@ -29,6 +30,7 @@ from dromon.lifecycle.verdict import Exit
 
 READY, RUNNING, DRAINING, EXITED = "ready", "running", "draining", "exited"
 
+SHORT = 0.25  # of one that ends sooner and says nothing, nobody hears that it had started
 BEAT = 5.0
 MEMORY_SAMPLE = 1.0
 LEFTOVER_GRACE = 1.0  # for what outlives the main process
@@ -83,7 +85,7 @@ class Run:
         """Claim the run and reserve its ports; False when another agent has it. With `trouble`
         it is over before it began."""
         try:
-            os.makedirs(self.directory, exist_ok=True)
+            _make_directory(self.directory)
             if not claim.take(self.directory):
                 return False
             if trouble:
@@ -94,15 +96,10 @@ class Run:
             self._finish(Exit(cause=verdict.INTERNAL, message=f"cannot prepare: {error}"))
         return True
 
-    def let_go(self) -> bool:
-        """Give the claim back as far as it can be; False when not all is recorded and written."""
-        if not self._recorded or (self._capture is not None and not self._capture.done):
-            return False
-        try:
-            claim.release(self.directory)
-        except OSError:  # the record was removed
-            pass
-        return True
+    @property
+    def is_clean(self) -> bool:
+        """It is over, recorded, and nothing of it is still being written."""
+        return self._recorded and (self._capture is None or self._capture.done)
 
     # ---- start ----------------------------------------------------------------------------------
 
@@ -110,7 +107,7 @@ class Run:
         if self.phase != READY:  # said again after a reconnect
             return
         plan = self.plan
-        member = next(m for m in world.members if (m.role, m.index) == (plan.role, plan.index))
+        member = world.member(plan.role, plan.index)
         self._rank = member.rank
         self._started = time.time()
         directory = self.record.world(plan.attempt)
@@ -132,11 +129,15 @@ class Run:
             if failed is not None:
                 self._abandon(failed)
                 return
-        self._say(self.state)
+        self._loop.after("started", SHORT, self._tell_started)
         self._loop.after("beat", BEAT, self._beat)
         self._loop.after("oom", 1.0, self._samples.note_machine)
         if plan.memory:
             self._loop.after("memory", MEMORY_SAMPLE, self._watch_memory)
+
+    def _tell_started(self) -> None:
+        self._loop.cancel("started")
+        self._say(self.state)
 
     def _spawn(
         self, number: int, words: Union[str, List[str]], env: Mapping[str, str]
@@ -208,11 +209,13 @@ class Run:
     # ---- output ---------------------------------------------------------------------------------
 
     def _watch_pipe(self, fd: int) -> None:
-        self._loop.watch(fd, READ, lambda events: self._readable(fd))
+        self._loop.watch(fd, READ, lambda events: self._readable(fd, events))
 
-    def _readable(self, fd: int) -> None:
+    def _readable(self, fd: int, events: int) -> None:
         capture = self._capture
         assert capture is not None
+        if events & select.POLLIN and self._loop.has("started"):
+            self._tell_started()  # before anybody can see what it says
         if capture.must_wait:
             self._loop.forget(fd)
             self._loop.after(f"pipe {fd}", BUSY, lambda: self._look_again(fd))
@@ -309,7 +312,7 @@ class Run:
         capture = self._capture
         assert capture is not None
         self.phase = DRAINING
-        self._loop.cancel("kill", "memory", "beat", "oom")
+        self._loop.cancel("started", "kill", "memory", "beat", "oom")
         for fd in capture.open_fds:
             taken = size = 1
             while taken > 0 and size < 4 * 1024 * 1024:  # a stranger might never stop printing
@@ -395,7 +398,7 @@ class Run:
     def _finish(self, exit: Exit) -> None:
         self.exit = exit
         self.phase = EXITED
-        self._loop.cancel("kill", "memory", "beat", "oom", "quiet", "drain", "flush")
+        self._loop.cancel("started", "kill", "memory", "beat", "oom", "quiet", "drain", "flush")
         if self._ports is not None:
             self._ports.close()
         if self._capture is not None and self._capture.done:
@@ -437,6 +440,13 @@ class Run:
         self._over = self._over or self._samples.over(self.plan.memory or 0)
         if self._over:
             self._kill_by(time.monotonic())
+
+
+def _make_directory(path: str) -> None:
+    try:
+        os.mkdir(path)
+    except OSError:  # there already, or its parents are not
+        os.makedirs(path, exist_ok=True)
 
 
 def _read_secrets(path: str) -> Dict[str, str]:

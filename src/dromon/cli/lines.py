@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dromon.engines.base import LogLine
+    from dromon.observe.logs import Text
 
 RANK_COLOURS = ("cyan", "yellow", "green", "magenta", "blue")
 CHUNK = 64 * 1024
@@ -35,6 +36,7 @@ class LinePrinter:
         self._live = live
         self._paints = {1: Paint(wants_colour(1)), 2: Paint(wants_colour(2))}
         self._prefixes: dict[tuple[int, str], str] | None = None
+        self._befores: dict[tuple[int, str], bytes] = {}
         self._width = 0
         self._fd = 1
         self._pending: list[bytes] = []
@@ -50,6 +52,26 @@ class LinePrinter:
         if self._timestamps:
             text = f"{stamp(line.time)} {text}"
         self._put(fd, encode(text + "\n"))
+
+    def print_text(self, text: Text) -> None:
+        """Many lines at once, which share their member, stream and time."""
+        fd = 2 if self._split and text.stream == "err" else 1
+        if self._prefixes is None:
+            self._learn()
+        data = text.data
+        if self._width or self._timestamps:
+            before = self._before(fd, text)
+            if data.find(b"\n") < len(data) - 1:
+                data = data[:-1].replace(b"\n", b"\n" + before) + b"\n"
+            data = before + data
+        self._put(fd, data)
+
+    def _before(self, fd: int, text: Text) -> bytes:
+        before = self._befores.get((fd, text.member))
+        if before is None:
+            before = encode(self._prefix(fd, text)) if self._width else b""
+            self._befores[fd, text.member] = before
+        return encode(stamp(text.time)) + b" " + before if self._timestamps else before
 
     def flush(self) -> None:
         if self._pending:
@@ -73,7 +95,7 @@ class LinePrinter:
         self._prefixes = {}
         self._width = max(map(len, names)) if len(names) > 1 else 0
 
-    def _prefix(self, fd: int, line: LogLine) -> str:
+    def _prefix(self, fd: int, line: LogLine | Text) -> str:
         assert self._prefixes is not None
         key = (fd, line.member)
         if key not in self._prefixes:

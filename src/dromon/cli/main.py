@@ -29,7 +29,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "why": "why a job does not run yet, or why it ended",
         "show": "everything about a job",
         "diff": "what differs between two jobs",
-        "nodes": "what this machine has, and who holds it",
+        "nodes": "what this machine or a cluster has, and who holds it",
+        "queues": "where jobs wait, and how much each queue may have",
     },
     "write a job file": {
         "init": "write a commented job file for a script",
@@ -40,6 +41,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "keep house": {
         "rm": "remove ended jobs and all they kept",
         "gc": "remove what no job needs any more",
+        "context": "names for the clusters jobs can go to",
         "daemon": "the process that runs jobs on this machine",
         "completion": "completion for bash, zsh or fish",
         "version": "print the version",
@@ -53,6 +55,7 @@ Dromon runs deep-learning jobs: one process or a whole gang, queued, watched and
   dromon run train.py                     queue a script on this machine and follow it
   dromon run train.py --gpus 1 -- --lr 3  with one GPU; after -- come the script's own arguments
   dromon run job.yaml config.lr=1e-4      run a job file, one value changed
+  dromon run job.yaml --on yarn           the same file on a cluster
   dromon ps                               what runs and what waits
 
 usage: dromon COMMAND [ARGUMENTS]
@@ -163,7 +166,7 @@ def unknown(name: str) -> Exception:
 # What other tools call it; only ever used for a hint.
 SYNONYMS = {
     "submit": "run", "start": "run", "launch": "run", "sbatch": "run -d", "srun": "run",
-    "list": "ps", "ls": "ps", "status": "ps", "jobs": "ps", "squeue": "ps", "queue": "ps",
+    "list": "ps", "ls": "ps", "status": "ps", "jobs": "ps", "squeue": "ps", "queue": "queues",
     "cancel": "stop", "kill": "stop", "scancel": "stop", "delete": "rm", "remove": "rm",
     "describe": "show", "info": "show", "inspect": "show", "get": "show",
     "log": "logs", "tail": "logs -f", "events": "show", "validate": "check", "lint": "check",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 Namespace = argparse.Namespace
+PLACES = "local, yarn, or a context's name"
+CHOSEN = "where (default: $DROMON_ON, the context in use, or local)"
 # Dromon speaks one language; argparse would search the disk for others, for a whole millisecond.
 argparse._ = str  # type: ignore[attr-defined]
 
@@ -115,8 +117,17 @@ def add_ref(parser: Parser, *, nargs: str | None = None, what: str = "the job") 
     complete(action, "job")
 
 
+def add_on(parser: Parser, text: str = "where the job is (default: it is looked for)") -> None:
+    complete(parser.add_argument("--on", metavar="NAME", help=f"{text}; {PLACES}"), "context")
+
+
+def where(args: Namespace) -> dict[str, Any]:
+    """What --on says, as an argument of the call; nothing without it."""
+    return {"on": args.on} if args.on else {}
+
+
 def complete(action: argparse.Action, what: str) -> None:
-    """Tell `dromon completion` what stands here: "job" or "file"."""
+    """Tell `dromon completion` what stands here: "job", "context" or "file"."""
     action.dromon_complete = what  # type: ignore[attr-defined]
 
 

@@ -48,10 +48,21 @@ class Interrupted(Exception):
 class Session:
     """Follows one job until it ends or the user leaves; `follow` returns the exit code."""
 
-    def __init__(self, api: Api, id: str, number: int, *, single: bool = False) -> None:
+    def __init__(
+        self,
+        api: Api,
+        id: str,
+        number: int,
+        *,
+        single: bool = False,
+        on: str = "local",
+        is_known: bool = True,
+    ) -> None:
         self._api = api
         self._id = id
-        self._number = number
+        self._on = on
+        self._called = words.called(id, number, on)
+        self._ref = self._called if is_known else f"{id} --on {on}"
         self._console = Console()
         self._single = single  # known to have one member: nothing needs to be asked
         self._printer = LinePrinter(self._members, split=True)
@@ -63,10 +74,13 @@ class Session:
         self._asking = False
         self._stops = 0
 
-    def follow(self, *, tail: int | None = None) -> int:
+    def follow(self, *, tail: int | None = None, interrupted: bool = False) -> int:
+        """`interrupted`: Ctrl-C was pressed before there was anything to ask about."""
         self._install()
         try:
-            for line in self._api.logs(self._id, follow=True, tail=tail):
+            if interrupted:
+                os.kill(os.getpid(), signal.SIGINT)
+            for line in self._api.logs(self._id, follow=True, tail=tail, on=self._on):
                 if not self._heard:
                     self._heard = True
                     self._console.clear()
@@ -77,12 +91,12 @@ class Session:
             status = self._end()
         except Detached as left:
             self._release()
-            self._console.say(f"detached; job {self._number} goes on")
+            self._console.say(f"detached; job {self._called} goes on")
             self._suggest(None)
             return left.code
         except BrokenPipeError:
             self._release()
-            self._console.say(f"the output was closed; job {self._number} goes on")
+            self._console.say(f"the output was closed; job {self._called} goes on")
             raise
         self._release()
         self._conclude(status)
@@ -93,15 +107,15 @@ class Session:
     def _members(self) -> Sequence[str]:
         if self._single:
             return ()
-        return [m.member for m in self._api.status(self._id).members]
+        return [m.member for m in self._api.status(self._id, on=self._on).members]
 
     def _say_restart(self, run: int) -> None:
         if self._run:
-            self._console.say(f"job {self._number} was restarted: run {run}")
+            self._console.say(f"job {self._called} was restarted: run {run}")
         self._run = run
 
     def _end(self) -> JobStatus:
-        return deque(self._api.watch(self._id), maxlen=1).pop()
+        return deque(self._api.watch(self._id, on=self._on), maxlen=1).pop()
 
     def _conclude(self, status: JobStatus) -> None:
         console, verdict = self._console, status.verdict or {}
@@ -116,7 +130,7 @@ class Session:
         self._suggest(status)
 
     def _suggest(self, status: JobStatus | None) -> None:
-        suggest(self._console, status, self._number)
+        suggest(self._console, status, self._ref)
 
     # Signals
 
@@ -145,15 +159,15 @@ class Session:
 
         waited = format_duration(time.monotonic() - self._began)
         try:
-            waiting = self._api.why(self._id)
+            waiting = self._api.why(self._id, on=self._on)
         except DromonError:
             waiting = None  # what is wrong will be said by the call that was interrupted
         if waiting is None:
             if self._explained and not self._heard:
-                self._console.say(f"job {self._number} is running after {waited}")
+                self._console.say(f"job {self._called} is running after {waited}")
             return
         if not self._explained:
-            self._console.say(f"job {self._number} waits: {waiting.sentence}")
+            self._console.say(f"job {self._called} waits: {waiting.sentence}")
         else:
             self._console.passing(f"dromon: waited {waited}: {waiting.sentence}")
         self._explained = True
@@ -196,7 +210,7 @@ class Session:
         keys[3] &= ~(termios.ICANON | termios.ECHO)  # one key, no Enter; Ctrl-C still interrupts
         try:
             termios.tcsetattr(0, termios.TCSADRAIN, keys)
-            os.write(2, f"\ndromon: job {self._number}: {QUESTION}".encode())
+            os.write(2, f"\ndromon: job {self._called}: {QUESTION}".encode())
             while key not in answers:
                 key = os.read(0, 1).lower()
             self._asking = False  # answered: the next Ctrl-C is a new one
@@ -211,17 +225,18 @@ class Session:
 
         self._stops += 1
         try:
-            self._api.stop([self._id], grace=None if self._stops == 1 else 0.0)
+            grace = None if self._stops == 1 else 0.0
+            self._api.stop([self._id], grace=grace, on=self._on)
         except DromonError as error:
             self._console.error(error.message, error.hint)
             return
         if self._stops == 1:
-            self._console.say(f"stopping job {self._number}; Ctrl-C again kills it now")
+            self._console.say(f"stopping job {self._called}; Ctrl-C again kills it now")
         else:
-            self._console.say(f"killing job {self._number}")
+            self._console.say(f"killing job {self._called}")
 
 
-def suggest(console: Console, status: JobStatus | None, number: int) -> None:
+def suggest(console: Console, status: JobStatus | None, ref: str) -> None:
     """The three commands likely next."""
-    commands = " · ".join(words.next_commands(status, number))
+    commands = " · ".join(words.next_commands(status, ref))
     console.line(console.paint(f"next: {commands}", "dim"))

@@ -20,7 +20,14 @@ UP = ("up", "ending", "done")  # a member that has passed the barrier
 
 
 def title(status: JobStatus) -> str:
-    return f"job {status.number} {status.id}"
+    if status.on == "local":
+        return f"job {status.number} {status.id}"
+    return f"job {status.id} on {status.on}"
+
+
+def called(id: str, number: int, on: str) -> str:
+    """What a job is called in passing: numbers are this machine's, a cluster's jobs have ids."""
+    return str(number) if on == "local" else id
 
 
 def ran_for(status: JobStatus, now: float) -> float | None:
@@ -83,14 +90,14 @@ def end_colour(status: JobStatus) -> str:
     return {"succeeded": "green", "failed": "red"}.get(status.state, "yellow")
 
 
-def next_commands(status: JobStatus | None, number: int) -> list[str]:
+def next_commands(status: JobStatus | None, ref: str) -> list[str]:
     """The three commands most likely wanted now."""
     if status is None or not status.is_terminal:
-        return [f"dromon attach {number}", f"dromon why {number}", f"dromon stop {number}"]
+        return [f"dromon attach {ref}", f"dromon why {ref}", f"dromon stop {ref}"]
     if status.state == "failed":
-        logs = f"dromon logs {number} --tail 50"
-        return [logs, f"dromon show {number}", f"dromon rerun {number}"]
-    return [f"dromon show {number}", f"dromon logs {number}", f"dromon rerun {number}"]
+        logs = f"dromon logs {ref} --tail 50"
+        return [logs, f"dromon show {ref}", f"dromon rerun {ref}"]
+    return [f"dromon show {ref}", f"dromon logs {ref}", f"dromon rerun {ref}"]
 
 
 def waiting_lines(waiting: Waiting) -> list[str]:

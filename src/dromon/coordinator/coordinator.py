@@ -29,6 +29,7 @@ class Send:
     message: Message
 
 
+BYE: Message = {"op": "bye"}
 STALE: Message = {"op": "stop", "grace": 0.0, "reason": "stale"}
 
 Effect = Union[Keep, Send, ev.Launch, ev.Release, ev.Finish]
@@ -69,7 +70,7 @@ class Coordinator:
         for command in self.gang.step(event, now):
             effects += self._carry_out(command)
         if self.gang.is_terminal and self.in_place:
-            effects += [Send(peer, {"op": "bye"}) for peer in self.peers.values()]
+            effects += [Send(peer, BYE) for peer in self.peers.values()]
         return effects
 
     def replay(self, event: ev.Event, now: float) -> None:
@@ -96,7 +97,7 @@ class Coordinator:
             if not is_live or not run:
                 self.peers[member] = peer
                 return [Send(peer, STALE)] if run else []
-        return [Send(peer, STALE), Send(peer, {"op": "bye"})]
+        return [Send(peer, STALE), Send(peer, BYE)]
 
     def _owed(self, member: str, run: int) -> List[Effect]:
         """The stop that this run has not heard of yet."""
@@ -122,7 +123,7 @@ class Coordinator:
             if known is not None and known.run == run and known.exit is None:
                 effects += self.on_event(ev.MemberExited(member, run, message["exit"]), now)
             if not self.in_place or self.gang.is_terminal:
-                effects.append(Send(peer, {"op": "bye"}))
+                effects.append(Send(peer, BYE))
             return effects
         if op == "beat":
             self.beats[member] = Beat(now, int(message.get("memory", 0)), message.get("gpu") or {})

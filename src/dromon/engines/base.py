@@ -8,7 +8,7 @@ For the same reason the values are named tuples: as dataclasses they would cost 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 JobRef = str  # the job's id
@@ -93,6 +93,7 @@ class JobStatus(NamedTuple):
     verdict: Mapping[str, Any] | None
     members: tuple[MemberStatus, ...] = ()
     resources: Mapping[str, float] = {}
+    on: str = "local"  # or the name of the context it is in
 
     @property
     def is_terminal(self) -> bool:
@@ -134,6 +135,9 @@ class Queue(NamedTuple):
     name: str
     running: int
     queued: int
+    capacity: float | None = None  # its share of all there is, 0 to 1; None: no such notion
+    used: float | None = None  # how much of its capacity is in use; over 1 where it borrows
+    state: str = "running"  # "stopped", "draining": takes nothing in
 
 
 class Filter(NamedTuple):
@@ -165,3 +169,10 @@ class Engine(Protocol):
     def logs(self, ref: JobRef, follow: bool) -> Iterator[LogLine]: ...
     def nodes(self) -> Sequence[Node]: ...
     def queues(self) -> Sequence[Queue]: ...
+
+
+# What is being done, bytes so far, bytes in all (0: nobody knows). May be called very often.
+Progress = Callable[[str, int, int], None]
+# The last step of a submit. An interrupt before it leaves nothing submitted; from it on an
+# interrupt is held back until the engine has answered.
+SUBMITTING = "submitting"

@@ -4,7 +4,7 @@ A world is fixed for an attempt. No I/O here. LIGHT: standard library only, Pyth
 """
 
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,26 @@ class World:
     framework: str
     members: Tuple[Member, ...]
 
+    def __getattr__(self, name: str) -> Tuple[Member, ...]:
+        """The members of a world that came as JSON are made when they are first asked for: each
+        of a thousand agents is sent a thousand of them, and most need only their own."""
+        rows = self.__dict__.get("_rows")
+        if name != "members" or rows is None:
+            raise AttributeError(name)
+        members = tuple(map(_member, rows))
+        self.__dict__["members"] = members
+        return members
+
+    @property
+    def size(self) -> int:
+        return len(self.__dict__.get("_rows") or self.members)
+
+    def member(self, role: str, index: int) -> Member:
+        rows = self.__dict__.get("_rows")
+        if rows is None:
+            return next(m for m in self.members if m.role == role and m.index == index)
+        return _member(next(row for row in rows if row[0] == role and row[1] == index))
+
     def of(self, role: str) -> Tuple[Member, ...]:
         return tuple(m for m in self.members if m.role == role)
 
@@ -54,12 +74,14 @@ class World:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "World":
-        return World(
-            job=data["job"],
-            attempt=data["attempt"],
-            framework=data["framework"],
-            members=tuple(
-                Member(role, index, rank, host, tuple(ports), processes, gpus)
-                for role, index, rank, host, ports, processes, gpus in data["members"]
-            ),
-        )
+        world = object.__new__(World)
+        world.__dict__.update(
+            job=data["job"], attempt=data["attempt"], framework=data["framework"],
+            _rows=data["members"],
+        )  # fmt: skip
+        return world
+
+
+def _member(row: Sequence[Any]) -> Member:
+    role, index, rank, host, ports, processes, gpus = row
+    return Member(role, index, rank, host, tuple(ports), processes, gpus)

@@ -87,6 +87,8 @@ class Policy:
             return GiveUp("the connection broke; whether it was done is not known")
         moves = trouble in (Trouble.UNREACHED, Trouble.STANDBY, Trouble.LOST)
         following = (server + 1) % servers if moves else server
+        if moves and failures < servers:
+            return Retry(0.0, following)  # everybody is asked once, however short the patience
         rounds = (failures - 1) // servers if moves else failures - 1
         wait = min(self.cap, self.base * 2 ** min(rounds, 30)) * (0.5 + chance / 2)
         if moves and failures % servers:

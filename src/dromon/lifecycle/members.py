@@ -3,8 +3,7 @@
 Every change of a member's state goes through the table in `states`.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from dromon.lifecycle import barrier, events, states
 from dromon.lifecycle.plan import GangPlan
@@ -15,8 +14,7 @@ class ImpossibleTransition(AssertionError):
     """A transition the tables do not know: a mistake in this room, never in what it heard."""
 
 
-@dataclass(frozen=True)
-class MemberState:
+class MemberState(NamedTuple):
     """The latest run of one member."""
 
     state: str
@@ -75,7 +73,7 @@ class Members:
         if state != member.state and state not in states.MEMBER[member.state]:
             raise ImpossibleTransition(f"{name}: {member.state} -> {state}")
         self._move(member.state, state)
-        self.now[name] = replace(member, state=state, **facts)
+        self.now[name] = member._replace(state=state, **facts)
 
     def _move(self, before: str, after: str) -> None:
         if before:
@@ -86,10 +84,11 @@ class Members:
         """A new run of it, and its number."""
         run = self._runs[name] = self._runs.get(name, 0) + 1
         is_new = name not in self.now
+        is_last = not self.now or self._places[next(reversed(self.now))] < self._places[name]
         self._move("" if is_new else self.now[name].state, states.LAUNCHED)
         self.now[name] = MemberState(states.LAUNCHED, run, rank)
         self._stops.pop(name, None)
-        if is_new:
+        if is_new and not is_last:
             self.now = {n: self.now[n] for n in self.known(self.now)}
         return run
 

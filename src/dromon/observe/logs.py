@@ -1,7 +1,10 @@
-"""The log lines of a job, from its record: all members merged by time, as they come."""
+"""The log lines of a job: all members merged by time, as they come from its record while it runs,
+or from logs nobody writes to any more, wherever these are kept."""
 
 import os
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -19,6 +22,102 @@ class Source(NamedTuple):
 
 # time, member, rank, stream, text, run
 Line = tuple[float, str, int | None, str, str, int]
+
+
+class Text(NamedTuple):
+    """Whole lines of one member that came at the same time, each with its newline, as bytes."""
+
+    time: float
+    member: str
+    rank: int | None
+    stream: str
+    data: bytes
+    run: int
+
+
+MOST = 16 * 1024 * 1024  # of all logs together are held at once while they are merged
+
+
+def texts(
+    logs: Iterable[tuple[Source, LogReader]],
+    *,
+    since: float | None = None,
+    tail: int | None = None,
+    timed: bool = True,
+) -> Iterator[Text]:
+    """Logs nobody writes to any more, merged by time, in memory that does not grow with them.
+
+    Whoever does not look at the time (`timed` false) gets more lines at once, under the first's.
+    """
+    logs = list(logs)
+    for _, reader in logs:
+        if tail is not None:
+            reader.seek_tail(tail)
+        elif since is not None:
+            reader.seek_time(since)
+    limit = max(64 * 1024, MOST // max(1, len(logs)))
+    if len(logs) == 1:
+        ((source, reader),) = logs
+        joined = not timed and (since is None or tail is None)
+        for batch in reader.drain(limit, joined=joined):
+            for time, stream, data in batch:
+                if since is None or time >= since:
+                    yield Text(time, source.member, source.rank, stream, data, source.run)
+        return
+    merging = [_Merging(source, reader.drain(limit), since) for source, reader in logs]
+    while merging:
+        merging = [each for each in merging if each.fill()]
+        # Nothing older than this can come any more.
+        sure = min((each.times[-1] for each in merging if not each.ended), default=float("inf"))
+        found: list[Text] = []
+        for each in merging:
+            found += each.take(sure)
+        found.sort(key=itemgetter(0))  # stable: a member's own order stays
+        yield from found
+
+
+class _Merging:
+    """What was read of one log and not yet told."""
+
+    def __init__(
+        self,
+        source: Source,
+        batches: Iterator[list[tuple[float, str, bytes]]],
+        since: float | None,
+    ) -> None:
+        self._source = source
+        self._batches = batches
+        self._since = since
+        self._texts: list[Text] = []
+        self.times: list[float] = []
+        self._last = float("-inf")
+        self.ended = False
+
+    def fill(self) -> bool:
+        """Is there anything left to tell?"""
+        member, run, rank = self._source
+        while not self._texts and not self.ended:
+            batch = next(self._batches, None)
+            if batch is None:
+                self.ended = True
+                break
+            if self._since is not None:
+                batch = [text for text in batch if text[0] >= self._since]
+            # A clock that was set back must not stop the merge.
+            self.times = list(accumulate([text[0] for text in batch], max, initial=self._last))
+            self._last = self.times[-1]
+            del self.times[0]
+            self._texts = [
+                Text(time, member, rank, stream, data, run)
+                for time, (_, stream, data) in zip(self.times, batch, strict=True)
+            ]
+        return bool(self._texts)
+
+    def take(self, until: float) -> list[Text]:
+        count = bisect_right(self.times, until)
+        taken = self._texts[:count]
+        del self._texts[:count], self.times[:count]
+        return taken
 
 
 class RecordLogs:

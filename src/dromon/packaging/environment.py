@@ -15,9 +15,12 @@ from contextlib import contextmanager
 
 from dromon.packaging import uv
 from dromon.packaging.interpreter import host_environment
-from dromon.packaging.lock import Lock, is_pylock, resolve
+from dromon.packaging.lock import Lock, for_target, is_pylock, resolve
 
-__all__ = ["Lock", "build", "gc", "host_environment", "is_built", "python_of", "resolve"]
+__all__ = [
+    "Lock", "alone", "build", "build_for_others", "gc", "host_environment", "is_built", "kept",
+    "python_of", "resolve",
+]  # fmt: skip
 
 COMPLETE = "complete"
 
@@ -33,7 +36,7 @@ def build(
     home = _home(cache_dir, lock.digest)
     if is_built(lock.digest, cache_dir):
         return python_of(lock.digest, cache_dir)
-    with _locked(home + ".lock", progress) as fd:
+    with alone(home + ".lock", progress) as fd:
         if is_built(lock.digest, cache_dir):
             return python_of(lock.digest, cache_dir)
         shutil.rmtree(home, ignore_errors=True)  # what an interrupted build left
@@ -51,10 +54,7 @@ def build(
             if text.startswith("Installed"):  # uv compiles next and says so when it is done
                 progress("Compiling bytecode")
 
-        name = "pylock.toml" if is_pylock(lock.text) else "requirements.txt"
-        listing = os.path.join(home, name)
-        with open(listing, "w", encoding="utf-8") as file:
-            file.write(lock.text)
+        listing = _listing(lock, home)
         uv.run(
             ["pip", "sync", "--allow-empty-requirements", "--compile-bytecode",
              "--link-mode", "hardlink", "--python", python_of(lock.digest, cache_dir), listing],
@@ -64,6 +64,42 @@ def build(
         with open(os.path.join(home, COMPLETE), "w") as file:
             file.write(f"{time.time():.0f}\n")
     return python_of(lock.digest, cache_dir)
+
+
+def build_for_others(
+    lock: Lock,
+    cache_dir: str,
+    progress: uv.Progress = lambda _: None,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> str:
+    """The directory of the packages of a lock for another platform, which no Python here runs."""
+    home = _home(cache_dir, lock.digest)
+    packages = os.path.join(home, "packages")
+    with alone(home + ".lock", progress) as fd:
+        if os.path.exists(os.path.join(home, COMPLETE)):
+            return packages
+        shutil.rmtree(home, ignore_errors=True)
+        os.makedirs(packages, mode=0o700)
+        cwd = lock.directory if os.path.isdir(lock.directory) else cache_dir
+        if lock.text.strip():
+            uv.run(
+                ["pip", "sync", "--link-mode", "hardlink", "--target", packages,
+                 *for_target(lock.platform, lock.python), _listing(lock, home)],
+                cwd=cwd, what="The environment could not be built", progress=progress,
+                environ=environ, pass_fds=(fd,),
+            )  # fmt: skip
+        with open(os.path.join(home, COMPLETE), "w") as file:
+            file.write(f"{time.time():.0f}\n")
+    return packages
+
+
+def _listing(lock: Lock, home: str) -> str:
+    """The lock as a file, named as uv expects it."""
+    path = os.path.join(home, "pylock.toml" if is_pylock(lock.text) else "requirements.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(lock.text)
+    return path
 
 
 def is_built(digest: str, cache_dir: str) -> bool:
@@ -78,6 +114,13 @@ def python_of(digest: str, cache_dir: str) -> str:
     return os.path.join(_home(cache_dir, digest), "bin", "python")
 
 
+@contextmanager
+def kept(digest: str, cache_dir: str) -> Iterator[None]:
+    """`gc` leaves that environment alone meanwhile."""
+    with alone(_home(cache_dir, digest) + ".lock", lambda _: None):
+        yield
+
+
 def gc(cache_dir: str, keep: set[str]) -> int:
     """Take away every environment not in `keep` and not being built. Returns the bytes freed."""
     root = os.path.join(cache_dir, "environments")
@@ -86,7 +129,7 @@ def gc(cache_dir: str, keep: set[str]) -> int:
     for digest in sorted({n.removesuffix(".lock") for n in names} - keep):
         home = _home(cache_dir, digest)
         try:
-            with _locked(home + ".lock", None):
+            with alone(home + ".lock", None):
                 for directory, _, files in os.walk(home):
                     for name in files:
                         st = os.lstat(os.path.join(directory, name))
@@ -113,7 +156,7 @@ def _home(cache_dir: str, digest: str) -> str:
 
 
 @contextmanager
-def _locked(path: str, progress: uv.Progress | None) -> Iterator[int]:
+def alone(path: str, progress: uv.Progress | None) -> Iterator[int]:
     """Alone among threads and processes. Without `progress`: now, or BlockingIOError."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     while True:

@@ -35,6 +35,7 @@ class Lock:
     python: str  # "3.11.7"
     interpreter: str = ""  # where that Python is on this machine
     directory: str = ""  # whose uv settings (indexes) hold
+    platform: str = ""  # as uv calls it; empty: this machine's
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -47,17 +48,23 @@ def resolve(
     python_hint: str,
     *,
     environ: Mapping[str, str] | None = None,
+    target: str = "",
+    target_python: str = "",
 ) -> Lock:
     """Exact versions for `request`, the job file's `environment:`.
 
     `python_hint` is the Python to take when none is asked for: a version or a path. `environ` is
-    the caller's, where uv's settings may stand.
+    the caller's, where uv's settings may stand. `target` is the platform of other machines, as uv
+    calls it, and `target_python` the version that is there, where it is not one of ours.
     """
-    python, interpreter = _python(str(request.get("python") or python_hint), workdir, environ)
+    if target_python:
+        python, interpreter = target_python, ""
+    else:
+        python, interpreter = _python(str(request.get("python") or python_hint), workdir, environ)
     if request.get("lock"):
         text = _from_lock(_inside(workdir, request["lock"], "lock"), workdir, environ)
     else:
-        text = _compile(request, workdir, cache_dir, interpreter, python, environ)
+        text = _compile(request, workdir, cache_dir, interpreter, python, environ, target)
     editable = EDITABLE.search(text)
     if editable:
         raise EnvironmentFailed(
@@ -65,9 +72,17 @@ def resolve(
             hint="The code of the working directory travels with the job; leave it out of the "
             "requirements, or build a wheel of it.",
         )
-    tag = f"{platform.system()}-{platform.machine()}-{''.join(platform.libc_ver())}"
+    here = f"{platform.system()}-{platform.machine()}-{''.join(platform.libc_ver())}"
+    tag = target or here
     digest = hashlib.sha256("\0".join([text, python, tag]).encode()).hexdigest()
-    return Lock(text, digest, python, interpreter, os.path.abspath(workdir))
+    return Lock(text, digest, python, interpreter, os.path.abspath(workdir), target)
+
+
+def for_target(target: str, python: str) -> list[str]:
+    """uv's flags for other machines: what would have to be built could only be built there."""
+    if not target:
+        return []
+    return ["--python-platform", target, "--python-version", python, "--only-binary", ":all:"]
 
 
 def _python(wanted: str, workdir: str, environ: Mapping[str, str] | None) -> tuple[str, str]:
@@ -166,6 +181,7 @@ def _compile(
     interpreter: str,
     python: str,
     environ: Mapping[str, str] | None,
+    target: str,
 ) -> str:
     packages = "".join(f"{p}\n" for p in request.get("packages") or ())
     inputs: list[tuple[str, str]] = []  # (path, text)
@@ -179,7 +195,7 @@ def _compile(
         line + "\n" for _, text in inputs for line in text.splitlines() if OPTION.match(line)
     )
     key = hashlib.sha256(
-        json.dumps([packages, inputs, python, os.path.abspath(workdir)]).encode()
+        json.dumps([packages, inputs, python, os.path.abspath(workdir), target]).encode()
     ).hexdigest()
     place = os.path.join(cache_dir, "locks", f"{key}.json")
     # A file that names others may have changed without changing itself.
@@ -191,7 +207,8 @@ def _compile(
         with open(listing, "w", encoding="utf-8") as file:
             file.write(packages)
         text = options + uv.run(
-            ["pip", "compile", "--no-header", "--no-annotate", "--python", interpreter,
+            ["pip", "compile", "--no-header", "--no-annotate",
+             *(["--python", interpreter] if interpreter else []), *for_target(target, python),
              *([listing] if packages else []), *(path for path, _ in inputs)],
             cwd=workdir, what="The environment could not be resolved", environ=environ,
         )  # fmt: skip

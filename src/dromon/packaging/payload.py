@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -45,13 +45,17 @@ def dump(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     workdir: str | None = None,
+    by_name: Collection[str] = (),
 ) -> bytes:
-    """The payload. Raises PackagingError where something in it cannot be shipped."""
+    """The payload. Raises PackagingError where something in it cannot be shipped.
+
+    `by_name`: modules that the member will be able to import though they lie elsewhere here.
+    """
     import cloudpickle  # type: ignore[import-untyped]
 
     name = getattr(function, "__qualname__", type(function).__qualname__)
     root = os.path.realpath(workdir) if workdir else None
-    with _by_value(root) as modules:
+    with _by_value(root, by_name) as modules:
         try:
             body: bytes = cloudpickle.dumps((function, tuple(args), dict(kwargs or {})))
         except Exception as error:
@@ -148,7 +152,7 @@ def _runner_files() -> Iterator[tuple[str, bytes]]:
 
 
 @contextmanager
-def _by_value(root: str | None) -> Iterator[dict[str, str]]:
+def _by_value(root: str | None, by_name: Collection[str]) -> Iterator[dict[str, str]]:
     """While held, modules that will not be there in the member are pickled by value."""
     import cloudpickle
 
@@ -157,7 +161,7 @@ def _by_value(root: str | None) -> Iterator[dict[str, str]]:
         already = cloudpickle.list_registry_pickle_by_value()
         for name, module in list(sys.modules.items()):
             file = _stays_behind(name, module, root)
-            if file is not None and name not in already:
+            if file is not None and name not in already and name not in by_name:
                 cloudpickle.register_pickle_by_value(module)
                 modules[name] = file
         try:

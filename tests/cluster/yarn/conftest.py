@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))  # the test beds are no part of what is installed
+sys.path.insert(0, str(Path(__file__).parent))  # jobs.py
 
 from testbeds.yarn import jars  # noqa: E402
 from testbeds.yarn.bed import Bed  # noqa: E402

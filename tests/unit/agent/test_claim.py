@@ -37,13 +37,36 @@ def test_same_pid_after_a_reboot_or_by_another_process_is_dead(tmp_path):
     assert not made._replace(start_ticks=made.start_ticks - 1).is_alive
 
 
-def test_released_claim_stays_taken_but_is_dead(tmp_path):
-    claim.take(str(tmp_path))
-    claim.release(str(tmp_path))
-    made = claim.read(str(tmp_path))
+def test_all_claims_of_a_process_are_one_file(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        assert claim.take(str(tmp_path / name))
+    assert (tmp_path / "one" / "claim").samefile(tmp_path / "two" / "claim")
+    assert os.listdir(tmp_path / "two") == ["claim"]
+
+
+def test_a_process_whose_first_claim_was_removed_makes_another(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        assert claim.take(str(tmp_path / name))
+        os.unlink(tmp_path / name / "claim")
+        assert claim.take(str(tmp_path / name))
+        made = claim.read(str(tmp_path / name))
+        assert made is not None
+        assert made.is_alive
+
+
+def test_a_forked_process_does_not_claim_in_its_parents_name(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    assert claim.take(str(tmp_path / "one"))
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if claim.take(str(tmp_path / "two")) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    made = claim.read(str(tmp_path / "two"))
     assert made is not None
-    assert not made.is_alive
-    assert not claim.take(str(tmp_path))
+    assert made.pid == pid
 
 
 def test_no_claim_or_nonsense_is_none(tmp_path):

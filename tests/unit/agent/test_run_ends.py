@@ -43,9 +43,17 @@ def test_output_and_exit_of_a_member_are_kept(stage):
     assert sorted(stage.log()) == [("err", b"oops"), ("out", b"hello")]
 
 
+def test_of_a_silent_member_that_goes_on_the_start_is_told(stage):
+    coordinator = stage.coordinator()
+    stage.launch(stage.plan(["sleep", "60"]))
+    assert coordinator.wait_for("started")["pid"] > 0
+    coordinator.send({"op": "stop", "grace": 5.0, "reason": "stop"})
+    stage.exit()
+
+
 def test_coordinator_hears_the_whole_story(stage):
     coordinator = stage.coordinator()
-    stage.play(stage.plan(["true"], ports=2, host="127.0.0.9"))
+    stage.play(stage.plan(["echo", "up"], ports=2, host="127.0.0.9"))
     stage.wait_until_gone_or_idle()
     assert [m["op"] for m in coordinator.heard] == ["hello", "ready", "started", "exited"]
     ready, started, exited = coordinator.heard[1:]

@@ -71,7 +71,9 @@ def test_secrets_reach_the_member_but_not_its_log(stage):
 def test_kept_descriptors_are_open_in_the_member_and_closed_afterwards(stage, tmp_path):
     source, target = os.pipe()
     coordinator = stage.coordinator()
-    stage.launch(stage.python("import os, time\ntime.sleep(0.2)"), [target])
+    stage.launch(
+        stage.python("import os, time\nprint('up', flush=True)\ntime.sleep(0.2)"), [target]
+    )
     os.close(target)
     coordinator.wait_for("started")
     fds = os.listdir(f"/proc/{coordinator.said('started')[0]['pid']}/fd")

@@ -1,12 +1,16 @@
 """An api in memory: jobs that are told beforehand how they will behave. Speaks the real values."""
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dromon.engines.base import JobStatus, LogLine, MemberStatus, Node, Waiting
+from dromon.contexts.file import Context, Contexts, make
+from dromon.engines.base import JobStatus, LogLine, MemberStatus, Node, Queue, Waiting
 from dromon.errors import JobNotFound, Problem
+from dromon.places import Listing
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,9 @@ class Accepted:
     notes: tuple[str, ...] = ()
     created: bool = True
     state: str = "queued"
+    on: str = "local"
+    links: dict[str, str] = field(default_factory=dict)
+    is_known: bool = True
 
 
 @dataclass
@@ -57,6 +64,13 @@ class FakeApi:
         self.page: dict[str, Any] = {}
         self.is_up = True
         self.log = ""
+        self.silent: dict[str, str] = {}
+        self.lanes: list[Queue] = []
+        self.steps: list[tuple[str, int, int]] = []  # of a submit, told as they happen
+        self.links: dict[str, str] = {}
+        self.is_known = True
+        self.file = Contexts("contexts.json", "", {})
+        self.about: dict[str, Any] = {}
 
     def _find(self, ref: str) -> FakeJob:
         for job in self.known:
@@ -65,23 +79,36 @@ class FakeApi:
         raise JobNotFound(f"no job {ref}")
 
     def start(self, **call: Any) -> Accepted:
-        self.calls.append(("start", call))
-        status = self.known[0].status
-        return Accepted(status.id, status.number, status.name)
+        return self._submit("start", call.pop("progress"), call)
 
-    def rerun(self, ref: str, *, overrides: Any = ()) -> Accepted:
-        self.calls.append(("rerun", {"ref": ref, "overrides": list(overrides)}))
-        status = self.known[0].status
-        return Accepted(status.id, status.number, status.name)
+    def rerun(self, ref: str, *, overrides: Any = (), progress: Any, **where: Any) -> Accepted:
+        call = {"ref": ref, "overrides": list(overrides), **where}
+        return self._submit("rerun", progress, call)
 
-    def jobs(self, **where: Any) -> list[JobStatus]:
+    def _submit(self, name: str, progress: Any, call: dict[str, Any]) -> Accepted:
+        self.calls.append((name, call))
+        for step in self.steps:
+            progress(*step)
+            if step[0] == "interrupt":
+                os.kill(os.getpid(), signal.SIGINT)
+        status = self.known[0].status
+        return Accepted(
+            status.id, status.number, status.name, on=status.on, links=self.links,
+            is_known=self.is_known,
+        )  # fmt: skip
+
+    def jobs(self, **where: Any) -> Listing:
         self.calls.append(("jobs", where))
-        return [job.status for job in self.known]
+        return Listing([job.status for job in self.known], self.silent)
 
-    def status(self, ref: str) -> JobStatus:
+    def status(self, ref: str, *, on: str = "") -> JobStatus:
         return self._find(ref).status
 
-    def watch(self, ref: str) -> Iterator[JobStatus]:
+    def attach(self, ref: str, *, on: str = "") -> JobStatus:
+        self.calls.append(("attach", {"ref": ref, "on": on}))
+        return self._find(ref).status
+
+    def watch(self, ref: str, *, on: str = "") -> Iterator[JobStatus]:
         job = self._find(ref)
         yield job.status
 
@@ -97,11 +124,12 @@ class FakeApi:
         if where.get("follow") and not job.status.is_terminal:
             job.status = job.status._replace(state=job.end_state, verdict=job.verdict, ended=1013.0)
 
-    def why(self, ref: str) -> Waiting | None:
+    def why(self, ref: str, *, on: str = "") -> Waiting | None:
         return self._find(ref).waiting
 
-    def stop(self, refs: Any, *, grace: float | None = None) -> list[str]:
-        self.calls.append(("stop", {"refs": list(refs), "grace": grace}))
+    def stop(self, refs: Any, *, grace: float | None = None, on: str = "local") -> list[str]:
+        where = {} if on == "local" else {"on": on}
+        self.calls.append(("stop", {"refs": list(refs), "grace": grace, **where}))
         ids = []
         for ref in refs:
             job = self._find(ref)
@@ -114,22 +142,28 @@ class FakeApi:
                 )
         return ids
 
-    def show(self, ref: str) -> dict[str, Any]:
+    def show(self, ref: str, **where: Any) -> dict[str, Any]:
         return {"status": self._find(ref).status, **self.page}
 
-    def diff(self, a: str, b: str) -> list[dict[str, Any]]:
-        self.calls.append(("diff", {"a": a, "b": b}))
+    def diff(self, a: str, b: str, **where: Any) -> list[dict[str, Any]]:
+        self.calls.append(("diff", {"a": a, "b": b, **where}))
         return self.differences
 
-    def remove(self, refs: Any) -> list[str]:
+    def remove(self, refs: Any, **where: Any) -> list[str]:
+        self.calls.append(("remove", {"refs": list(refs), **where}))
         return [self._find(ref).status.id for ref in refs]
 
     def gc(self, **what: Any) -> dict[str, Any]:
         self.calls.append(("gc", what))
         return {"ok": True, "removed": ["a-1"], "freed": 3 * 2**20, "dry_run": what["dry_run"]}
 
-    def nodes(self, on: str = "local") -> list[Node]:
+    def nodes(self, **where: Any) -> list[Node]:
+        self.calls.append(("nodes", where))
         return self.machines
+
+    def queues(self, **where: Any) -> list[Queue]:
+        self.calls.append(("queues", where))
+        return self.lanes
 
     def check(self, file: str, overrides: Any = ()) -> list[Problem]:
         return self.problems
@@ -137,7 +171,9 @@ class FakeApi:
     def plan(self, **call: Any) -> list[dict[str, Any]]:
         self.calls.append(("plan", call))
         request = {"b": 1, "a": [1, 2]}
-        return [{"engine": name, "request": request, "lacks": {}} for name in call["on"]]
+        return [
+            {"engine": name, "request": request, "lacks": {}} for name in call["on"] or ["local"]
+        ]
 
     def daemon(self, action: str, **options: Any) -> Any:
         self.calls.append(("daemon", {"action": action, **options}))
@@ -147,3 +183,20 @@ class FakeApi:
 
     def daemon_log(self) -> str:
         return self.log
+
+    def contexts(self) -> Contexts:
+        return self.file
+
+    def add_context(
+        self, name: str, kind: str, where: str, *, settings: Any, default: bool, check: bool
+    ) -> tuple[Context, dict[str, Any]]:
+        self.calls.append(("add_context", {"check": check}))
+        self.file.by_name[name] = make(name, kind, where, settings)
+        self.file.default = name if default else self.file.default
+        return self.file.by_name[name], self.about if check else {}
+
+    def remove_context(self, name: str) -> None:
+        del self.file.by_name[self.file.get(name).name]
+
+    def use_context(self, name: str) -> None:
+        self.file.default = name

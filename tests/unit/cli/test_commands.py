@@ -231,10 +231,10 @@ def test_show_has_a_section_for_all_that_is_known(api, dromon):
     }  # fmt: skip
     out = dromon("show", "40").out
     for part in (
-        "job 40 old-k3x9p2  failed", "verdict    user error: worker-0 exited with 3", "  | boom",
+        "job 40 old-k3x9p2  failed", "verdict     user error: worker-0 exited with 3", "  | boom",
         "submitted", "signal 9", "1.0 GiB", "loss  0.125  0.1    2  7", "model/w.bin  2.0 KiB",
-        "git        0123456789ab with uncommitted changes", "snapshot   cdcdcdcdcdcdcdcd",
-        "python     3.11", "command: python 'a b.py'", "record     /state/jobs/old-k3x9p2",
+        "git         0123456789ab with uncommitted changes", "snapshot    cdcdcdcdcdcdcdcd",
+        "python      3.11", "command: python 'a b.py'", "record      /state/jobs/old-k3x9p2",
     ):  # fmt: skip
         assert part in out
     assert json.loads(dromon("show", "40", "-o", "json").out)["status"]["number"] == 40

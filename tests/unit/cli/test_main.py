@@ -167,11 +167,15 @@ class Thing:
     id = name = "x"; number = 1; notes = members = (); created = True; state = "succeeded"
     is_terminal = True; verdict = None; started = 1.0; ended = 2.0; attempt = 1; submitted = 0.0
     resources = {{}}; queue = "default"; priority = 0; sentence = "no room"
-    position = None; holders = missing = unblock = ()
+    position = None; holders = missing = unblock = (); on = "local"; links = {{}}
+    is_known = True
+class Many(list):
+    silent = {{}}
 class Api:
     def __getattr__(self, name):
         many = name in ("jobs", "watch")
-        return lambda *a, **k: [Thing()] if many else [] if name in ("logs", "stop") else Thing()
+        none = name in ("logs", "stop")
+        return lambda *a, **k: Many([Thing()]) if many else [] if none else Thing()
 from dromon.cli.main import main
 code = main({words!r}, Api())
 print(sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)

@@ -123,7 +123,10 @@ def test_detaching_prints_the_id_as_the_only_data(capfd):
 def test_attaching_shows_the_last_lines_and_takes_the_jobs_code(capfd):
     api = FakeApi(FakeJob(make_status(), [line("x")], failed(), "failed"))
     assert main(["attach", "41"], api=api) == 3
-    assert ("logs", {"ref": "unet3d-k3x9p2", "follow": True, "tail": 20}) in api.calls
+    assert (
+        "logs",
+        {"ref": "unet3d-k3x9p2", "follow": True, "tail": 20, "on": "local"},
+    ) in api.calls
     assert capfd.readouterr().err.startswith("dromon: job 41 unet3d-k3x9p2 running\n")
 
 

@@ -79,7 +79,8 @@ def test_every_decision_is_within_its_bounds(trouble, failures, servers, elapsed
     if isinstance(decision, Retry):
         assert 0 <= decision.wait <= POLICY.cap
         assert 0 <= decision.server < servers
-        assert elapsed + decision.wait <= POLICY.patience
+        # Everybody is asked once, however short the patience: a host that is off can eat it all.
+        assert elapsed + decision.wait <= POLICY.patience or failures < servers
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,23 @@ def test_only_the_light_rooms_are_in_it(tmp_path):
     assert "__main__.py" in names
     assert "dromon/lifecycle/states.py" in names
     rooms = {n.split("/")[1] for n in names if n.count("/") > 1}
-    assert rooms == {"frameworks", "agent", "lifecycle", "coordinator"}
+    assert rooms == {"frameworks", "agent", "lifecycle", "coordinator", "hadoop", "engines"}
+    inside = {os.path.dirname(n) for n in names if n.startswith("dromon/engines/")}
+    assert inside == {"dromon/engines", "dromon/engines/yarn", "dromon/engines/yarn/am"}
+    around = [n for n in names if n.startswith("dromon/engines") and "/am/" not in n]
+    assert {os.path.basename(n) for n in around} == {"__init__.py"}
+
+
+def test_with_bytecode_it_starts_without_compiling_anything(tmp_path):
+    app = lightapp.build(str(tmp_path), compiled=True)
+    assert lightapp.build(str(tmp_path), compiled=True) == app
+    names = zipfile.ZipFile(app.path).namelist()
+    assert "dromon/errors.py" in names  # for every other version of Python
+    look = "import sys; sys.path[:0] = sys.argv[1:]; import dromon.errors as e; print(e.__file__)"
+    words = [sys.executable, "-S", "-I", "-c", look, app.path]
+    done = subprocess.run(words, capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{app.path}/dromon/errors.pyc"
 
 
 @pytest.mark.parametrize("which", ["this", "3.9"])

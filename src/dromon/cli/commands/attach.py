@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dromon.cli.console import Console
-from dromon.cli.parser import add_ref, whole
+from dromon.cli.parser import add_on, add_ref, where, whole
 from dromon.cli.session import Session
 from dromon.cli.words import title
 
@@ -20,16 +20,19 @@ def configure(parser: Parser) -> None:
         examples="""
 dromon attach          the last job
 dromon attach 41
+dromon attach unet3d-k3x9p2 --on prod      a job that another machine has submitted
 """,
         codes="the job's own; 0 when you detach; 130 when you stop it by Ctrl-C",
     )
     add_ref(parser, nargs="?")
+    add_on(parser)
     parser.add_argument(
         "--tail", type=whole, default=20, metavar="N", help="earlier lines to show (default: 20)"
     )
 
 
 def execute(args: Namespace, api: Api) -> int:
-    status = api.status(args.ref)
+    status = api.attach(args.ref, **where(args))
     Console().say(f"{title(status)} {status.state}")
-    return Session(api, status.id, status.number).follow(tail=args.tail)
+    session = Session(api, status.id, status.number, on=status.on)
+    return session.follow(tail=args.tail)

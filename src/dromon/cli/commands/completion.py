@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "zsh", "fish")
 JOBS = "dromon ps -a -n 200 --names 2>/dev/null"
+CONTEXTS = "dromon context list --names 2>/dev/null"
 
 
 def configure(parser: Parser) -> None:
@@ -43,7 +44,7 @@ def every_parser() -> Parser:
 
     root = Parser(prog="dromon")
     commands = root.add_subparsers()
-    kinds = {"file": shtab.FILE, "job": shtab.cmd(JOBS)}
+    kinds = {"file": shtab.FILE, "job": shtab.cmd(JOBS), "context": shtab.cmd(CONTEXTS)}
     for name, text in COMMANDS.items():
         parser = commands.add_parser(name, help=text)
         load(name).configure(parser)

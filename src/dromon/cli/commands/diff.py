@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from dromon.cli.console import Console, Paint, wants_colour, width_of
-from dromon.cli.parser import add_output, complete
+from dromon.cli.parser import add_on, add_output, complete, where
 from dromon.cli.table import Column, render
 
 TYPE_CHECKING = False
@@ -32,11 +32,12 @@ dromon diff 40 41
             ),
             "job",
         )
+    add_on(parser, "where both are (default: they are looked for)")
     add_output(parser)
 
 
 def execute(args: Namespace, api: Api) -> int:
-    found = api.diff(args.a, args.b)
+    found = api.diff(args.a, args.b, **where(args))
     if args.output:
         from dromon.cli.plain import print_json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from dromon.cli.parser import add_output, duration
+from dromon.cli.parser import CHOSEN, add_on, add_output, duration, where
 from dromon.units import format_size
 
 TYPE_CHECKING = False
@@ -20,15 +20,17 @@ def configure(parser: Parser) -> None:
         examples="""
 dromon gc --dry-run
 dromon gc --older-than 30d
+dromon gc --on prod
 """,
     )
     parser.add_argument("--older-than", type=duration, metavar="TIME", help="30d, 12h")
     parser.add_argument("--dry-run", action="store_true", help="say what would go, remove nothing")
+    add_on(parser, CHOSEN)
     add_output(parser)
 
 
 def execute(args: Namespace, api: Api) -> int:
-    found = api.gc(older_than=args.older_than, dry_run=args.dry_run)
+    found = api.gc(older_than=args.older_than, dry_run=args.dry_run, **where(args))
     if args.output:
         from dromon.cli.plain import print_json
 

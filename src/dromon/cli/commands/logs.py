@@ -7,7 +7,7 @@ import time
 
 from dromon.cli.console import Console
 from dromon.cli.lines import LinePrinter
-from dromon.cli.parser import add_output, add_ref, whole
+from dromon.cli.parser import add_on, add_output, add_ref, where, whole
 from dromon.cli.words import end_colour, end_sentence, title
 
 TYPE_CHECKING = False
@@ -39,6 +39,7 @@ dromon logs unet3d --since 10m --timestamps
     add("--tail", type=whole, metavar="N", help="only the last N lines of each member")
     add("-t", "--timestamps", action="store_true", help="the time before each line")
     add("--all-runs", action="store_true", help="also what earlier attempts printed")
+    add_on(parser)
     add_output(parser)
 
 
@@ -52,6 +53,7 @@ def execute(args: Namespace, api: Api) -> int:
         since=since,
         tail=args.tail,
         all_runs=args.all_runs,
+        **where(args),
     )
     if args.output:
         from dromon.cli.plain import print_json_line
@@ -63,27 +65,33 @@ def execute(args: Namespace, api: Api) -> int:
         return 0
     print_lines(args, api, lines)
     if args.follow:
-        say_end(args.ref, api)
+        say_end(args, api)
     return 0
 
 
 def print_lines(args: Namespace, api: Api, lines: Iterator[LogLine]) -> None:
     def members() -> list[str]:
-        return [m.member for m in api.status(args.ref).members]
+        return [m.member for m in api.status(args.ref, **where(args)).members]
 
     printer = LinePrinter(members, split=False, timestamps=args.timestamps, live=args.follow)
     count = 0
-    for line in lines:
-        printer.print(line)
-        count += 1
+    # Logs that are complete come in bulk, where the engine has them so.
+    if texts := getattr(lines, "texts", None):
+        for text in texts(timed=args.timestamps):
+            printer.print_text(text)
+            count += 1
+    else:
+        for line in lines:
+            printer.print(line)
+            count += 1
     printer.flush()
     if not count and not args.follow:
-        status = api.status(args.ref)
+        status = api.status(args.ref, **where(args))
         Console().say(f"nothing to show; {title(status)} is {status.state}")
 
 
-def say_end(ref: str, api: Api) -> None:
-    status, console = api.status(ref), Console()
+def say_end(args: Namespace, api: Api) -> None:
+    status, console = api.status(args.ref, **where(args)), Console()
     if status.is_terminal:
         sentence = f"{title(status)} {end_sentence(status)}"
         console.say(console.paint(sentence, end_colour(status)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from dromon.cli.console import Paint, wants_colour, width_of
-from dromon.cli.parser import add_output
+from dromon.cli.parser import CHOSEN, add_on, add_output, where
 from dromon.cli.table import Column, render
 from dromon.cli.words import amount
 
@@ -27,15 +27,16 @@ def configure(parser: Parser) -> None:
         "which GPU, and what the engine cannot enforce here.",
         examples="""
 dromon nodes
+dromon nodes --on yarn
 dromon nodes -o json
 """,
     )
-    parser.add_argument("--on", default="local", metavar="ENGINE", help="default: local")
+    add_on(parser, CHOSEN)
     add_output(parser)
 
 
 def execute(args: Namespace, api: Api) -> int:
-    nodes = api.nodes(on=args.on)
+    nodes = api.nodes(**where(args))
     if args.output:
         from dromon.cli.plain import print_json
 

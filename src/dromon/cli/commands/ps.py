@@ -8,14 +8,14 @@ import time
 from argparse import SUPPRESS
 
 from dromon.cli.console import Console, Paint, is_terminal, wants_colour, width_of
-from dromon.cli.parser import add_output, whole
+from dromon.cli.parser import add_on, add_output, where, whole
 from dromon.cli.table import Column, render
 from dromon.cli.words import STATE_COLOURS, UP, newest_runs, ran_for, short_verdict
 from dromon.units import format_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dromon.cli.calls import Api
     from dromon.cli.parser import Namespace, Parser
@@ -29,18 +29,20 @@ PERIOD = 1.0
 def configure(parser: Parser) -> None:
     parser.about(
         "List the jobs that run or wait; with -a also those that have ended. The last column "
-        "says why a job waits, or how it failed.",
+        "says why a job waits, or how it failed. Clusters that were used from here are asked too, "
+        "for a few seconds at most.",
         examples="""
 dromon ps
 dromon ps -a -n 20       the last 20, ended ones too
 dromon ps -w             live, until Ctrl-C
+dromon ps --on prod      only what is there
 dromon ps -a -o json | jq -r '.[] | select(.state == "failed") | .id'
 """,
     )
     parser.add_argument("-a", "--all", action="store_true", help="also those that have ended")
     parser.add_argument("-w", "--watch", action="store_true", help="keep showing it, live")
     parser.add_argument("-n", "--limit", type=whole, metavar="N", help="at most the newest N")
-    parser.add_argument("--on", default="local", metavar="ENGINE", help="default: local")
+    add_on(parser, "only there (default: here, and the clusters used from here)")
     parser.add_argument("--names", action="store_true", help=SUPPRESS)  # for completion
     add_output(parser)
 
@@ -48,30 +50,51 @@ dromon ps -a -o json | jq -r '.[] | select(.state == "failed") | .id'
 def execute(args: Namespace, api: Api) -> int:
     if args.watch:
         return watch(args, api)
-    jobs = api.jobs(all=args.all, limit=args.limit, on=args.on)
+    jobs = api.jobs(all=args.all, limit=args.limit, **where(args))
     if args.output == "json":
         from dromon.cli.plain import print_json
 
         print_json(jobs)
     elif args.names:
-        sys.stdout.write("".join(f"{job.number}\n{job.id}\n" for job in jobs))
+        sys.stdout.write("".join(f"{name}\n" for job in jobs for name in names(job)))
     elif jobs:
-        sys.stdout.write(table(jobs, api, time.time(), width_of(1), Paint(wants_colour(1))))
+        paint = Paint(wants_colour(1))
+        sys.stdout.write(table(jobs, api, time.time(), width_of(1), paint, args.on))
     else:
         Console().say("no jobs" if args.all else "nothing runs or waits; `dromon ps -a` shows all")
+    if jobs.silent:
+        Console().say(unheard(jobs.silent))
     return 0
 
 
-def table(jobs: Sequence[JobStatus], api: Api, now: float, width: int | None, paint: Paint) -> str:
+def names(job: JobStatus) -> tuple[str, ...]:
+    """A number is one of this machine's; typed for another's job it would mean the wrong one."""
+    return (str(job.number), job.id) if job.on == "local" else (job.id,)
+
+
+def unheard(silent: Mapping[str, str]) -> str:
+    return "did not answer: " + ", ".join(f"{name} ({why})" for name, why in silent.items())
+
+
+def table(
+    jobs: Sequence[JobStatus],
+    api: Api,
+    now: float,
+    width: int | None,
+    paint: Paint,
+    on: str | None,
+) -> str:
     """Columns that would say the same of every job are left out."""
     hidden = {
-        "QUEUE": all(job.queue in ("", "default") for job in jobs),
+        "ON": bool(on) or all(job.on == "local" for job in jobs),
+        "QUEUE": all(job.queue in ("", "default", "root.default") for job in jobs),
         "PRIO": len({job.priority for job in jobs}) < 2,
         "GPUS": not any(job.resources.get("gpus") for job in jobs),
     }
     columns = (
         Column("#", right=True),
         Column("JOB", least=14),
+        Column("ON", least=6),
         Column("STATE"),
         Column("READY", right=True, optional=True),
         Column("GPUS", right=True, optional=True),
@@ -87,11 +110,20 @@ def table(jobs: Sequence[JobStatus], api: Api, now: float, width: int | None, pa
         note = short_verdict(job.verdict or {})
         if job.state in ("queued", "preparing", "starting") and questions:
             questions -= 1
-            waiting = api.why(job.id)
-            note = waiting.sentence if waiting else ""
+            note = waits_for(job, api)
         rows.append(row(job, note, now))
     kept = [i for i, column in enumerate(columns) if not hidden.get(column.title)]
     return render([columns[i] for i in kept], [[r[i] for i in kept] for r in rows], width, paint)
+
+
+def waits_for(job: JobStatus, api: Api) -> str:
+    from dromon.errors import EngineError
+
+    try:
+        waiting = api.why(job.id, on=job.on)
+    except EngineError:
+        return ""  # it has answered a moment ago; a table is not lost for a note
+    return waiting.sentence if waiting else ""
 
 
 def row(job: JobStatus, note: str, now: float) -> list[Cell]:
@@ -99,8 +131,9 @@ def row(job: JobStatus, note: str, now: float) -> list[Cell]:
     ready = sum(m.state in UP for m in members.values())
     ran = ran_for(job, now)
     return [
-        str(job.number),
+        str(job.number) if job.on == "local" else "-",
         job.id,
+        job.on,
         (job.state, STATE_COLOURS.get(job.state, "")),
         f"{ready}/{len(members)}" if members else "-",
         f"{job.resources.get('gpus', 0):g}",
@@ -123,8 +156,10 @@ def watch(args: Namespace, api: Api) -> int:
         sys.stdout.write("\x1b[?25l\x1b[2J")
     try:
         while True:
-            jobs = api.jobs(all=args.all, limit=args.limit, on=args.on)
-            text = table(jobs, api, time.time(), width_of(1), paint)
+            jobs = api.jobs(all=args.all, limit=args.limit, **where(args))
+            text = table(jobs, api, time.time(), width_of(1), paint, args.on)
+            if jobs.silent:
+                text += paint(unheard(jobs.silent), "dim") + "\n"
             if live:
                 rows = text.splitlines()[: max(2, os.get_terminal_size(1).lines - 1)]
                 text = "\x1b[H" + "".join(f"{r}\x1b[K\n" for r in rows) + "\x1b[J"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dromon.cli.commands.run import add_detach, proceed
+from dromon.cli.commands.run import add_detach, proceed, submitted
 from dromon.cli.console import Console
-from dromon.cli.parser import add_ref
+from dromon.cli.parser import add_on, add_ref, where
 from dromon.cli.target import add_secrets_file, supplied
 
 TYPE_CHECKING = False
@@ -26,9 +26,12 @@ dromon rerun -d unet3d && dromon diff @last~1 @last
     add_ref(parser)
     parser.add_argument("overrides", metavar="KEY=VALUE", nargs="*", help="values to change")
     add_secrets_file(parser.add_argument)
+    add_on(parser, "where the job is, and will be again (default: it is looked for)")
     add_detach(parser)
 
 
 def execute(args: Namespace, api: Api) -> int:
-    accepted = api.rerun(args.ref, overrides=args.overrides, **supplied(args))
-    return proceed(api, accepted, Console(), detach=args.detach)
+    console = Console()
+    call = {"overrides": args.overrides, **supplied(args), **where(args)}
+    taken = submitted(console, lambda progress: api.rerun(args.ref, progress=progress, **call))
+    return proceed(api, taken, console, detach=args.detach)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dromon.cli.console import Console
-from dromon.cli.parser import add_ref
+from dromon.cli.parser import add_on, add_ref, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ dromon rm 41 42
 """,
     )
     add_ref(parser, nargs="+", what="the jobs")
+    add_on(parser, "where the jobs are (default: they are looked for)")
 
 
 def execute(args: Namespace, api: Api) -> int:
     console = Console()
-    for id in api.remove(args.refs):
+    for id in api.remove(args.refs, **where(args)):
         console.say(f"removed {id}")
     return 0

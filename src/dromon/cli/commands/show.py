@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from dromon.cli.console import Paint, wants_colour, width_of
-from dromon.cli.parser import add_output, add_ref
+from dromon.cli.parser import add_on, add_output, add_ref, where
 from dromon.cli.table import Column, render
 from dromon.cli.timeline import exit_words, moment, told
 from dromon.cli.words import STATE_COLOURS, amount, short_verdict
@@ -32,11 +32,12 @@ dromon show 41 -o json | jq .request
 """,
     )
     add_ref(parser, nargs="?")
+    add_on(parser)
     add_output(parser)
 
 
 def execute(args: Namespace, api: Api) -> int:
-    found = api.show(args.ref)
+    found = api.show(args.ref, **where(args))
     from dromon.cli.plain import plain, print_json
 
     if args.output:
@@ -72,7 +73,9 @@ class Page:
     def head(self) -> Iterator[str]:
         status, paint = self.status, self.paint
         state = str(status.get("state", ""))
-        name = f"job {status.get('number', '')} {status.get('id', '')}"
+        on = status.get("on") or "local"
+        number = f"{status.get('number', '')} " if on == "local" else ""
+        name = f"job {number}{status.get('id', '')}{'' if on == 'local' else f' on {on}'}"
         yield paint(name, "bold") + "  " + paint(state, STATE_COLOURS.get(state, ""))
         verdict = status.get("verdict") or {}
         said = short_verdict(verdict)
@@ -90,14 +93,21 @@ class Page:
             ("ended", self.ended()),
             ("attempt", status.get("attempt") if status.get("attempt", 0) > 1 else None),
             ("user", status.get("user")),
+            ("application", self.data.get("application")),
+            *self.links(),
             ("record", self.data.get("record")),
             ("files", self.data.get("work")),
         ]
         for key, value in rows:
             if value not in (None, ""):
-                yield f"  {key:<11}{value}"
+                yield f"  {key:<12}{value}"
         for line in verdict.get("last_lines") or () if said else ():
             yield self.paint("  | ", "dim") + line
+
+    def links(self) -> Iterator[tuple[str, str]]:
+        """The engine's own pages; only the first line says what they are."""
+        for number, (title, url) in enumerate((self.data.get("links") or {}).items()):
+            yield "" if number else "pages", f"{title}: {url}"
 
     def ended(self) -> str:
         started, ended = self.status.get("started"), self.status.get("ended")
@@ -166,14 +176,14 @@ class Page:
         code = self.data.get("code") or {}
         if code:
             size = f", {format_size(code['size'])}" if code.get("size") else ""
-            yield f"  {'snapshot':<11}{short_digest(code.get('digest'))}{size}"
+            yield f"  {'snapshot':<12}{short_digest(code.get('digest'))}{size}"
         if git:
             dirty = " with uncommitted changes" if git.get("dirty") else ""
             branch = f" on {git['branch']}" if git.get("branch") else ""
-            yield f"  {'git':<11}{str(git.get('commit', ''))[:12]}{branch}{dirty}"
+            yield f"  {'git':<12}{str(git.get('commit', ''))[:12]}{branch}{dirty}"
         for key, value in facts.items():
             if key in ("cwd", "file", "host") and value:
-                yield f"  {key:<11}{said_value(value)}"
+                yield f"  {key:<12}{said_value(value)}"
 
     def environment(self) -> Iterator[str]:
         found = dict(self.data.get("environment") or {})
@@ -184,12 +194,12 @@ class Page:
         for key in ("kind", "python", "version", "digest", "image"):
             if found.get(key):
                 text = short_digest(found[key]) if key == "digest" else found[key]
-                yield f"  {key:<11}{text}"
+                yield f"  {key:<12}{text}"
         for key, value in asked.items():
             if value:
-                yield f"  {key:<11}{said_value(value)}"
+                yield f"  {key:<12}{said_value(value)}"
         for number, line in enumerate(str(lock.get("text", "")).splitlines()):
-            yield f"  {'' if number else 'lock':<11}{line}"
+            yield f"  {'' if number else 'lock':<12}{line}"
 
     def request(self) -> Iterator[str]:
         job = self.data.get("job") or self.data.get("request") or {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dromon.cli.console import Console
-from dromon.cli.parser import add_ref, duration
+from dromon.cli.parser import add_on, add_ref, duration, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,10 +25,11 @@ dromon stop @last --grace 0     kill it now
     parser.add_argument(
         "--grace", type=duration, metavar="TIME", help="10s, 2m (default: the job's own)"
     )
+    add_on(parser, "where the jobs are (default: they are looked for)")
 
 
 def execute(args: Namespace, api: Api) -> int:
-    stopped = api.stop(args.refs, grace=args.grace)
+    stopped = api.stop(args.refs, grace=args.grace, **where(args))
     console = Console()
     for id in stopped:
         console.say(f"stopping {id}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from dromon.cli.parser import add_output, add_ref
+from dromon.cli.parser import add_on, add_output, add_ref, where
 from dromon.cli.words import end_sentence, ran_for, title, waiting_lines
 from dromon.units import format_duration
 
@@ -25,11 +25,12 @@ dromon why 41
 """,
     )
     add_ref(parser, nargs="?")
+    add_on(parser)
     add_output(parser)
 
 
 def execute(args: Namespace, api: Api) -> int:
-    waiting = api.why(args.ref)
+    waiting = api.why(args.ref, **where(args))
     if args.output:
         from dromon.cli.plain import print_json
 
@@ -38,7 +39,7 @@ def execute(args: Namespace, api: Api) -> int:
     if waiting is not None:
         lines = waiting_lines(waiting)
     else:
-        status = api.status(args.ref)
+        status = api.status(args.ref, **where(args))
         if status.is_terminal:
             verdict = status.verdict or {}
             lines = [f"{title(status)} {end_sentence(status)}"]

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from dromon import __version__
-from dromon.engines.local.home import Home
+from dromon.engines.home import Home
 from dromon.errors import DaemonUnreachable, StateDirectoryUnusable, UsageError, from_json
 
 Message = dict[str, Any]

@@ -17,8 +17,8 @@ from typing import Any
 
 from dromon.agent.record import Record
 from dromon.engines import outputs
+from dromon.engines.home import Home
 from dromon.engines.local.arbiter import ENVIRONMENT
-from dromon.engines.local.home import Home
 from dromon.errors import PackagingError
 from dromon.packaging import environment, snapshot
 from dromon.storage.blobs import BlobStore

@@ -21,7 +21,9 @@ from typing import Any
 from dromon import __version__
 from dromon.agent.frames import Message
 from dromon.agent.record import Record
+from dromon.coordinator.coordinator import BYE, STALE, Effect, Keep, Send
 from dromon.coordinator.door import Admitted
+from dromon.engines.home import Home
 from dromon.engines.intake import Intake
 from dromon.engines.local import recovery, server
 from dromon.engines.local.arbiter import Arbiter
@@ -29,9 +31,9 @@ from dromon.engines.local.client import START_LIMIT
 from dromon.engines.local.clock import Clock
 from dromon.engines.local.desk import Desk
 from dromon.engines.local.gpus import Locks
-from dromon.engines.local.home import Home
 from dromon.engines.local.jobs import Job
 from dromon.engines.local.journal import Journal, JournalFull
+from dromon.engines.local.lines import Lines
 from dromon.engines.local.machine import survey
 from dromon.engines.local.runner import Runner
 from dromon.errors import DromonError
@@ -41,7 +43,8 @@ from dromon.storage.blobs import BlobStore
 log = logging.getLogger("dromon.daemon")
 IDLE = 900.0  # leaves after so long without jobs and commands
 SWEEP = 2.0
-LATE = 0.05  # after which watchers hear of single members
+SETTLE = 0.05  # what happens to single members, and leads to nothing yet, is journalled together
+LATE = 0.2  # after which watchers hear of it
 SOON = 0.2  # when somebody waits for what only another user's daemon can let go
 RETRY = 1.0  # after the disk refused the journal
 
@@ -63,18 +66,20 @@ class Daemon:
         own = fake_gpus and "DROMON_GPU_LOCKS" not in os.environ
         locks = Locks(home.path("gpus") if own else None)
         user = getpass.getuser()
+        self.lines = Lines(self.loop, self)
         self.runner = Runner(
-            home, self.machine, self.blobs, locks, user, self.loop,
+            home, self.machine, self.blobs, locks, self.lines, user, self.loop,
             happen=self.happen, built=self.built, kept=self.kept,
         )  # fmt: skip
         self.arbiter = Arbiter(self.journal, self.machine, locks, self, user)
         self.desk = Desk(self, Intake(self.blobs, home.path("index")))
-        self.agents: dict[int, server.Agent] = {}
+        self.agents: dict[int, server.Peer] = {}
         self.commands: set[server.Command] = set()
         self.last_used = self.loop.time()
         self.done = asyncio.Event()
         self._keys: dict[str, bytes] = {}
         self._flush_is_due = False
+        self._settling: asyncio.TimerHandle | None = None
         self._tell_is_due = False
         self._alarm: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
@@ -122,8 +127,29 @@ class Daemon:
             self._flush_is_due = True
             self.loop.call_soon(self.flush)
 
+    def _carry_out(self, job: Job, effects: list[Effect]) -> None:
+        """What follows from an agent's word. The first members of a gang to be ready, and all but
+        the last to end, are told nothing that could not wait a moment."""
+        if not effects:
+            return
+        self.arbiter.carry_out(job, effects, self.clock.now())
+        for effect in effects:
+            if not isinstance(effect, Keep) and not is_bye(effect):
+                self.due()
+                return
+        if self._settling is None:
+            self._settling = self.loop.call_later(SETTLE, self.flush)
+
+    def settle(self) -> None:
+        """So that a question sees all that has happened."""
+        if self._settling is not None:
+            self.flush()
+
     def flush(self) -> None:
         self._flush_is_due = False
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
         try:
             self.arbiter.flush(self.clock.now())
         except JournalFull as error:
@@ -177,28 +203,27 @@ class Daemon:
                 return None
         return self._keys[job]
 
-    def on_hello(self, wire: server.Agent, admitted: Admitted) -> None:
-        job = self.arbiter.jobs[admitted.job]
+    def on_hello(self, wire: server.Peer, admitted: Admitted) -> None:
+        job = self.arbiter.jobs.get(admitted.job)
+        if job is None:  # it ended while its agent was on its way
+            wire.send(STALE)
+            return
         self.agents[wire.number] = wire
-        effects = job.coordinator.on_hello(wire.number, admitted.member, admitted.run)
-        self.arbiter.carry_out(job, effects, self.clock.now())
-        self.due()
+        self._carry_out(job, job.coordinator.on_hello(wire.number, admitted.member, admitted.run))
 
-    def on_message(self, wire: server.Agent, message: Message) -> None:
+    def on_message(self, wire: server.Peer, message: Message) -> None:
         assert wire.admitted is not None
         job = self.arbiter.jobs.get(wire.admitted.job)
         if job is None:  # it ended while this was on its way
-            wire.send({"op": "bye"})
+            wire.send(BYE)
             return
-        now = self.clock.now()
-        effects = job.coordinator.on_message(
-            wire.number, wire.admitted.member, wire.admitted.run, message, now
+        admitted, now = wire.admitted, self.clock.now()
+        self._carry_out(
+            job,
+            job.coordinator.on_message(wire.number, admitted.member, admitted.run, message, now),
         )
-        if effects:
-            self.arbiter.carry_out(job, effects, now)
-            self.due()
 
-    def on_gone(self, wire: server.Agent) -> None:
+    def on_gone(self, wire: server.Peer) -> None:
         self.agents.pop(wire.number, None)
         assert wire.admitted is not None
         job = self.arbiter.jobs.get(wire.admitted.job)
@@ -252,6 +277,7 @@ class Daemon:
         while True:
             await asyncio.sleep(beat)
             try:
+                self.lines.look_around()
                 self.arbiter.look_for_freed_gpus()
                 recovery.sweep(self.arbiter, self.home, self.clock.now())
                 self.due()
@@ -262,6 +288,10 @@ class Daemon:
                     self.done.set()
             except Exception:
                 log.exception("sweeping")
+
+
+def is_bye(effect: Effect) -> bool:
+    return isinstance(effect, Send) and effect.message is BYE
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -24,6 +24,7 @@ from dromon.lifecycle import events as ev
 class Desk(Submissions, Questions):
     def answer(self, wire: Command, message: Message) -> None:
         self.daemon.last_used = self.daemon.loop.time()
+        self.daemon.settle()
         try:
             op = str(message.get("op"))
             if message.get("version") != __version__ and op not in ("daemon_stop", "daemon_status"):

@@ -4,7 +4,7 @@ Logs are read from the record by whoever wants them, so a follower costs the dae
 goes on while the daemon is away.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dromon.engines.base import (
@@ -16,12 +16,13 @@ from dromon.engines.base import (
     LogLine,
     MemberStatus,
     Node,
+    Progress,
     Queue,
     Submission,
     Waiting,
 )  # fmt: skip
+from dromon.engines.home import Home
 from dromon.engines.local.client import Client
-from dromon.engines.local.home import Home
 
 
 class LocalEngine:
@@ -30,6 +31,17 @@ class LocalEngine:
     def __init__(self, root: str | None = None, *, fake_gpus: int = 0) -> None:
         self.home = Home(root)
         self.client = Client(self.home, fake_gpus)
+
+    @property
+    def blobs(self) -> str:
+        return self.home.blobs
+
+    def about(self) -> Mapping[str, Any]:
+        from dromon import __version__
+
+        nodes, queues = self.nodes(), [queue.name for queue in self.queues()]
+        notes = [note for node in nodes for note in node.notes]
+        return {"version": __version__, "nodes": len(nodes), "queues": queues, "notes": notes}
 
     def probe(self) -> Capabilities:
         found = self.client.ask("probe")["capabilities"]
@@ -46,6 +58,43 @@ class LocalEngine:
             supplied=dict(submission.supplied),
         )  # fmt: skip
         return str(found["id"])
+
+    def start(
+        self, request: Mapping[str, Any], progress: Progress | None = None
+    ) -> Mapping[str, Any]:
+        """The daemon does it all, so there is no progress to tell here; `why` tells it."""
+        return self.client.ask("run", request=request)
+
+    def start_many(
+        self, common: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]
+    ) -> Sequence[JobRef]:
+        found = self.client.ask("submit_many", common=common, requests=requests)
+        return [str(id) for id, _, _ in found["accepted"]]
+
+    def rerun(
+        self,
+        ref: str,
+        *,
+        overrides: Sequence[str],
+        token: str,
+        environ: Mapping[str, str],
+        supplied: Mapping[str, str],
+        progress: Progress | None = None,
+    ) -> Mapping[str, Any]:
+        return self.client.ask(
+            "rerun", ref=ref, overrides=list(overrides), token=token, environ=dict(environ),
+            supplied=dict(supplied),
+        )  # fmt: skip
+
+    def plan(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        found: dict[str, Any] = self.client.ask("plan", request=request)["plan"]
+        return found
+
+    def find(self, ref: str) -> JobRef:
+        return str(self.client.ask("find", ref=ref)["id"])
+
+    def show(self, ref: str) -> Mapping[str, Any]:
+        return self.client.ask("show", ref=ref)
 
     def status(self, ref: JobRef) -> JobStatus:
         return status(self.client.ask("status", ref=ref)["status"])
@@ -92,13 +141,31 @@ class LocalEngine:
         return Waiting(**{**found, **lists})
 
     def stop(self, ref: JobRef, grace: float | None = None) -> None:
-        self.client.ask("stop", ref=ref, grace=grace)
+        self.stop_ref(ref, grace)
+
+    def stop_ref(self, ref: str, grace: float | None = None) -> Mapping[str, Any]:
+        return self.client.ask("stop", ref=ref, grace=grace)
 
     def logs(self, ref: JobRef, follow: bool) -> Iterator[LogLine]:
+        return self.lines(ref, follow=follow)
+
+    def lines(
+        self,
+        ref: str,
+        *,
+        follow: bool,
+        ranks: frozenset[int] | None = None,
+        members: frozenset[str] | None = None,
+        since: float | None = None,
+        tail: int | None = None,
+        every_run: bool = True,
+    ) -> Iterator[LogLine]:
         from dromon.engines.local.logs import lines
 
-        id = str(self.client.ask("find", ref=ref)["id"])
-        return lines(self.client, id, follow=follow)
+        return lines(
+            self.client, self.find(ref), follow=follow, ranks=ranks, members=members, since=since,
+            tail=tail, every_run=every_run,
+        )  # fmt: skip
 
     def nodes(self) -> Sequence[Node]:
         found = self.client.ask("nodes")["nodes"]
@@ -106,6 +173,20 @@ class LocalEngine:
 
     def queues(self) -> Sequence[Queue]:
         return [Queue(**q) for q in self.client.ask("queues")["queues"]]
+
+    def run_file(self, ref: str, member: str, run: int, name: str) -> str | None:
+        import os
+
+        from dromon.agent.record import Record
+
+        path = os.path.join(Record(self.record(ref)).run(member, run), name)
+        return path if os.path.exists(path) else None
+
+    def remove(self, refs: Sequence[str]) -> Sequence[JobRef]:
+        return [str(id) for id in self.client.ask("remove", refs=[*refs])["removed"]]
+
+    def collect(self, older_than: float | None = None, dry_run: bool = False) -> Mapping[str, Any]:
+        return self.client.ask("gc", older_than=older_than, dry_run=dry_run)
 
     def record(self, id: str) -> str:
         """Where the job's record lies."""

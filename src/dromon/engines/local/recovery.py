@@ -12,8 +12,8 @@ from typing import Any
 
 from dromon.agent import claim, process
 from dromon.agent.record import Record
+from dromon.engines.home import Home
 from dromon.engines.local.arbiter import ENVIRONMENT, PLACEMENT, Arbiter
-from dromon.engines.local.home import Home
 from dromon.engines.local.jobs import Job, placement_of
 from dromon.engines.local.journal import Row
 from dromon.lifecycle import events as ev

@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -21,10 +21,11 @@ from dromon.agent.launcher import send_launch
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
 from dromon.engines import outputs
+from dromon.engines.home import Home, write_private
 from dromon.engines.local import gpus
 from dromon.engines.local.collect import Environments
-from dromon.engines.local.home import Home, write_private
 from dromon.engines.local.jobs import Job
+from dromon.engines.local.lines import Lines
 from dromon.engines.local.machine import Machine
 from dromon.engines.local.spares import Spares
 from dromon.errors import DromonError
@@ -45,6 +46,7 @@ class Runner:
         machine: Machine,
         blobs: BlobStore,
         locks: gpus.Locks,
+        lines: Lines,
         user: str,
         loop: asyncio.AbstractEventLoop,
         happen: Callable[[Job, ev.Event], None],
@@ -55,6 +57,7 @@ class Runner:
         self.machine = machine
         self.blobs = blobs
         self.locks = locks
+        self.lines = lines
         self.user = user
         self.loop = loop
         self.happen = happen
@@ -68,7 +71,7 @@ class Runner:
         self._light = lightapp.build(home.path("light")).path
         self._devices = {d.uuid: d for d in machine.gpus}
         address = f"unix:{home.agents_socket}"
-        self._spares = Spares(home.path("spares"), address, self.threads.submit)
+        self._spares = Spares(home.path("spares"), address, self._later)
         self._laying_out: set[str] = set()  # working directories being copied
 
     # ---- before the queue -----------------------------------------------------------------------
@@ -161,6 +164,12 @@ class Runner:
             exit = {"cause": "internal", "message": f"could not lay out the code: {text}"}
             self.happen(job, ev.MemberExited(each.member, each.run, exit))
 
+    def _later(self, delay: float, work: Callable[[], None]) -> None:
+        def wait() -> None:
+            self.loop.call_later(delay, lambda: self.threads.submit(work))
+
+        self.loop.call_soon_threadsafe(wait)
+
     def _open_record(self, record: Record) -> None:
         if not _has_content(record.coordinator):
             self._spares.become(record.root)
@@ -182,7 +191,7 @@ class Runner:
             fds = self._gpu_fds(job, each.member)
             if fds is None:
                 continue  # the last run still lets go of its GPU; the sweep launches it again
-            self._send(plan, fds)
+            self.lines.launch(plan, fds, self._fork)
         if not os.path.exists(record.request):
             # For whoever reads the record without us; nobody waits for it.
             self.threads.submit(write_private, record.request, json.dumps(job.request))
@@ -295,13 +304,13 @@ class Runner:
             )  # fmt: skip
         self._launcher = ours
 
-    def _send(self, plan: AgentPlan, fds: list[int]) -> None:
+    def _fork(self, plan: AgentPlan, fds: Sequence[int], line: socket.socket) -> None:
         for _ in range(2):
             if self._launcher is None:
                 self.start_launcher()
             assert self._launcher is not None
             try:
-                send_launch(self._launcher, plan, fds)
+                send_launch(self._launcher, plan, fds, line)
                 return
             except OSError as error:
                 log.warning("the launcher is gone (%s); starting another", error)

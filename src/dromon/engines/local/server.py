@@ -5,6 +5,7 @@ who connects. What a command asks is answered by `desk`; agents go through the c
 """
 
 import asyncio
+import itertools
 import logging
 import os
 import secrets
@@ -17,13 +18,22 @@ from dromon.coordinator.door import Admitted, Door
 from dromon.engines.local.client import peer_uid
 
 log = logging.getLogger("dromon.server")
+numbers = itertools.count(1)  # of the agents' connections
+_last: tuple[Message, bytes] = ({}, b"")
+
+
+def packed(message: Message) -> bytes:
+    """Its bytes; made once when it goes to many in a row, as a gang's world does."""
+    global _last
+    if _last[0] is not message:
+        _last = (message, pack(message))
+    return _last[1]
 
 
 class Wire(asyncio.Protocol):
     """A connection of frames; whoever is of another user is not heard."""
 
     transport: asyncio.Transport
-    _last: tuple[Message, bytes] = ({}, b"")
 
     def __init__(self) -> None:
         self._unpacker = Unpacker()
@@ -56,9 +66,7 @@ class Wire(asyncio.Protocol):
 
     def send(self, message: Message) -> None:
         if self.is_open:
-            if Wire._last[0] is not message:  # a gang's world goes to all of its agents in a row
-                Wire._last = (message, pack(message))
-            self.transport.write(Wire._last[1])
+            self.transport.write(packed(message))
 
     def opened(self) -> None: ...
     def received(self, message: Message) -> None: ...
@@ -85,27 +93,36 @@ class Command(Wire):
         self._gone(self)
 
 
+class Peer(Protocol):
+    """An agent's connection, as its job's coordinator has it."""
+
+    number: int
+    admitted: Admitted | None
+    dismissed: bool  # was told `bye`: its leaving is no news
+
+    def send(self, message: Message) -> None: ...
+
+
 class Gate(Protocol):
     """What the agents' connections lead to."""
 
     def key_of(self, job: str) -> bytes | None: ...
-    def on_hello(self, wire: "Agent", admitted: Admitted) -> None: ...
-    def on_message(self, wire: "Agent", message: Message) -> None: ...
-    def on_gone(self, wire: "Agent") -> None: ...
+    def on_hello(self, wire: Peer, admitted: Admitted) -> None: ...
+    def on_message(self, wire: Peer, message: Message) -> None: ...
+    def on_gone(self, wire: Peer) -> None: ...
 
 
 class Agent(Wire):
-    """An agent's connection: the door first, then its job's coordinator."""
-
-    _numbers = iter(range(1, 1 << 62))
+    """The connection of an agent that came by itself: the door first, then its job's
+    coordinator."""
 
     def __init__(self, gate: Gate) -> None:
         super().__init__()
         self._gate = gate
         self._door = Door(secrets.token_hex(16), gate.key_of, epoch=1)
-        self.number = next(Agent._numbers)
+        self.number = next(numbers)
         self.admitted: Admitted | None = None
-        self.dismissed = False  # was told `bye`: its leaving is no news
+        self.dismissed = False
 
     def opened(self) -> None:
         self.send(self._door.challenge())

@@ -12,9 +12,10 @@ import shutil
 from collections.abc import Callable
 
 from dromon.agent.record import Record
-from dromon.engines.local.home import write_private
+from dromon.engines.home import write_private
 
 READY = 4  # as many as jobs are likely to start at once
+SOON = 0.3
 
 
 def open_record(root: str, address: str) -> None:
@@ -26,10 +27,11 @@ def open_record(root: str, address: str) -> None:
 
 
 class Spares:
-    """A folder of records that belong to no job yet. `later` runs something in a thread."""
+    """A folder of records that belong to no job yet. `later` runs something in a thread, after
+    so many seconds."""
 
     def __init__(
-        self, folder: str, address: str, later: Callable[[Callable[[], None]], object]
+        self, folder: str, address: str, later: Callable[[float, Callable[[], None]], object]
     ) -> None:
         self._folder = folder
         self._address = address
@@ -37,6 +39,7 @@ class Spares:
         self._ready: list[str] = []
         self._made = 0
         self._is_filling = False
+        self._is_due = False
         shutil.rmtree(folder, ignore_errors=True)  # of a daemon that was killed
         self.refill()
 
@@ -50,9 +53,19 @@ class Spares:
         self.refill()
 
     def refill(self) -> None:
-        if not self._is_filling and len(self._ready) < READY:
+        """At once when there is none left; otherwise when the job that took one has started."""
+        if not self._ready and not self._is_filling:
             self._is_filling = True
-            self._later(self._fill)
+            self._later(0.0, self._fill)
+        elif len(self._ready) < READY and not self._is_due:
+            self._is_due = True
+            self._later(SOON, self._fill_when_due)
+
+    def _fill_when_due(self) -> None:
+        self._is_due = False
+        if not self._is_filling:
+            self._is_filling = True
+            self._fill()
 
     def _fill(self) -> None:
         try:

@@ -12,11 +12,11 @@ from typing import Any
 
 from dromon.agent.frames import Message
 from dromon.engines.base import Submission
+from dromon.engines.home import write_private
 from dromon.engines.intake import Request, Seen, Taken
 from dromon.engines.local.arbiter import ENVIRONMENT, role_asks
 from dromon.engines.local.compile import compile_launch, lacking
 from dromon.engines.local.counter import Counter
-from dromon.engines.local.home import write_private
 from dromon.engines.local.journal import JournalFull, Row
 from dromon.engines.local.server import Command
 from dromon.errors import DromonError, EngineError
@@ -57,6 +57,7 @@ class Submissions(Counter):
                 "request": made.request,
                 "lacks": lacking(made.request),
                 "enforced": self.daemon.machine.enforced,
+                "grace": taken.job.stop_grace,
                 "notes": list(taken.notes),
             }
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dromon.engines.home import Home
 from dromon.engines.local.client import Client, Talk, WentAway
-from dromon.engines.local.home import Home
 from dromon.errors import DaemonUnreachable, StateDirectoryUnusable, UsageError
 
 
@@ -20,7 +20,7 @@ def test_many_commands_at_once_start_one_daemon(serve):
     script = (
         "import sys\n"
         "from dromon.engines.local.client import Client\n"
-        "from dromon.engines.local.home import Home\n"
+        "from dromon.engines.home import Home\n"
         "print(Client(Home(sys.argv[1])).ask('daemon_status')['pid'])\n"
     )
     with serve() as engine:

@@ -11,9 +11,9 @@ import pytest
 
 from dromon.agent.record import Record
 from dromon.engines import outputs
+from dromon.engines.home import Home
 from dromon.engines.local import collect
 from dromon.engines.local.collect import Environments
-from dromon.engines.local.home import Home
 from dromon.engines.local.journal import Journal, Row
 from dromon.packaging import payload, snapshot
 from dromon.storage.blobs import BlobStore

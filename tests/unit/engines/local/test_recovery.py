@@ -11,8 +11,8 @@ import pytest
 
 from dromon.agent import claim
 from dromon.agent.record import Record
+from dromon.engines.home import Home
 from dromon.engines.local import recovery
-from dromon.engines.local.home import Home
 from dromon.lifecycle import events as ev
 
 

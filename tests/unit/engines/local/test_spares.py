@@ -8,11 +8,13 @@ from dromon.agent.record import Record
 from dromon.engines.local.spares import READY, Spares
 
 
-def at_once(work: Callable[[], None]) -> None:
+def at_once(delay: float, work: Callable[[], None]) -> None:
     work()
 
 
-def spares(tmp_path: Path, later: Callable[[Callable[[], None]], object] = at_once) -> Spares:
+def spares(
+    tmp_path: Path, later: Callable[[float, Callable[[], None]], object] = at_once
+) -> Spares:
     return Spares(str(tmp_path / "spares"), "unix:/x", later)
 
 
@@ -38,7 +40,7 @@ def test_no_two_records_have_the_same_key(tmp_path: Path):
 
 
 def test_without_a_spare_the_record_is_made_on_the_spot(tmp_path: Path):
-    made = spares(tmp_path, later=lambda work: None)
+    made = spares(tmp_path, later=lambda delay, work: None)
     made.become(str(tmp_path / "job"))
     assert is_record(tmp_path / "job")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dromon.engines.local.home import Home, filesystem_of
+from dromon.engines.home import Home, filesystem_of
 from dromon.errors import StateDirectoryUnusable
 
 MOUNTS = """\

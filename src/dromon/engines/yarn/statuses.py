@@ -1,0 +1,93 @@
+"""How a job stands, from what YARN says of its application and its master of its gang. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dromon.engines.base import JobStatus, MemberStatus
+from dromon.engines.yarn.application import id_of
+from dromon.engines.yarn.reports import Report
+from dromon.lifecycle import states
+from dromon.lifecycle.verdict import Verdict
+
+Standing = Mapping[str, Any]  # what the master told last; see am.standing
+
+
+def number_of(report: Report) -> int:
+    return int(report.id.rpartition("_")[2])
+
+
+def status(report: Report, standing: Standing | None) -> JobStatus:
+    """`standing` is None where the master has not said anything yet, or nobody asked it."""
+    id = id_of(report.tags)
+    state, verdict, ended = _outcome(report, standing)
+    told = standing or {}
+    return JobStatus(
+        id=id,
+        number=number_of(report),
+        name=id.rpartition("-")[0],
+        state=state,
+        engine="yarn",
+        queue=report.queue,
+        priority=report.priority,
+        submitted=report.submitted,
+        started=told.get("started"),
+        ended=ended,
+        attempt=int(told.get("attempt", 0)),
+        user=report.user,
+        verdict=verdict,
+        members=tuple(_member(m) for m in told.get("members", ())),
+        resources={
+            "cpus": float(report.used.vcores),
+            "memory": float(report.used.memory * 2**20),
+            **{kind: float(n) for kind, n in report.used.others.items() if n},
+        },
+    )
+
+
+def _outcome(
+    report: Report, standing: Standing | None
+) -> tuple[str, Mapping[str, Any] | None, float | None]:
+    told = standing or {}
+    state = str(told.get("state", states.QUEUED))
+    if not report.is_terminal:
+        if states.is_terminal(state):  # its room is not free before YARN says so
+            return states.STOPPING, None, None
+        return state, None, None
+    ended = report.ended or report.submitted
+    if told.get("verdict") and states.is_terminal(state):
+        return state, told["verdict"], ended
+    return *_without_master(report, standing is not None), ended
+
+
+def _without_master(report: Report, ran: bool) -> tuple[str, Mapping[str, Any]]:
+    """The master could not say how it ended: it was killed, or never came to life."""
+    words = report.diagnostics.strip()
+    if report.state == "KILLED":
+        before = "" if ran else " before it started"
+        verdict = Verdict("stopped", f"its application was killed{before}", hint=_short(words))
+        return states.STOPPED, verdict.to_json()
+    if report.final_status == "SUCCEEDED":
+        return states.SUCCEEDED, Verdict("success", "").to_json()
+    message = f"its ApplicationMaster failed: {_short(words) or 'YARN does not say why'}"
+    hint = "`dromon show` has the links to YARN's own pages."
+    return states.FAILED, Verdict("internal", message, hint=hint).to_json()
+
+
+def _short(words: str) -> str:
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return " ".join(lines[:3])[:600]
+
+
+def _member(member: Mapping[str, Any]) -> MemberStatus:
+    return MemberStatus(
+        member=member["member"],
+        run=member["run"],
+        rank=member["rank"],
+        state=member["state"],
+        host=member["node"] or member["host"],
+        pid=member["pid"],
+        memory=member["memory"],
+        exit=member["exit"],
+    )

@@ -1,0 +1,113 @@
+"""Programs for tf-yarn and command lines of `ydl-mx` on a real YARN.
+
+TensorFlow itself takes gigabytes and is shown in `tests/frameworks`; here a stand-in for it travels
+in `files=`. MXNet is real.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from testbeds.yarn.bed import Bed
+
+from dromon.compat.tf_yarn import Experiment, RunFailed, TaskSpec, run_on_yarn
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[3]
+TENSORFLOW = """
+import json, os
+
+
+class estimator:
+    @staticmethod
+    def train_and_evaluate(estimator, train_spec, eval_spec):
+        config = json.loads(os.environ["TF_CONFIG"])
+        name = "{type}-{index}".format(**config["task"])
+        with open(os.path.join(estimator, name), "w") as file:
+            here = {"container": os.environ["CONTAINER_ID"], "files": os.listdir()}
+            json.dump({**config, **here}, file)
+
+
+class distribute:
+    class Server:
+        def __init__(self, cluster, job_name, task_index, protocol):
+            assert (job_name, task_index) == ("ps", 0)
+
+        def join(self):
+            import time
+            time.sleep(600)
+
+
+class train:
+    ClusterSpec = dict
+"""
+
+
+class Model(str):
+    """A directory that passes for an estimator."""
+
+    @property
+    def model_dir(self) -> str:
+        return str(self)
+
+
+@pytest.fixture(autouse=True)
+def on_yarn(home: Path, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", bed.plan.conf())
+    monkeypatch.delenv("DROMON_ON", raising=False)
+
+
+def test_experiment_runs_in_containers_and_the_servers_end_with_it(tmp_path):
+    tmp_path.chmod(0o755)
+    (tmp_path / "tensorflow.py").write_text(TENSORFLOW)
+    where = str(tmp_path)
+    metrics = run_on_yarn(
+        lambda: Experiment(Model(where), None, None),
+        {"chief": TaskSpec(256, 1), "worker": TaskSpec("256 MiB", 1, 2), "ps": TaskSpec(256, 1)},
+        files={"tensorflow.py": str(tmp_path / "tensorflow.py")},
+        queue="research",
+    )
+    found = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*-*"))]
+    tasks = [(each["task"]["type"], each["task"]["index"]) for each in found]
+    assert tasks == [("chief", 0), ("worker", 0), ("worker", 1)]
+    assert {role: len(hosts) for role, hosts in found[0]["cluster"].items()} == {
+        "chief": 1, "worker": 2, "ps": 1,
+    }  # fmt: skip
+    assert len({each["container"] for each in found}) == 3
+    assert {"tensorflow.py", "_tf_yarn"} <= set(found[0]["files"])
+    assert metrics is not None
+    assert metrics.total_training_duration is not None
+    assert metrics.container_duration.keys() == {"chief:0", "worker:0", "worker:1", "ps:0"}
+
+
+def test_failure_in_a_container_is_raised_here_after_its_retry():
+    def experiment_fn() -> Experiment:
+        raise KeyError(f"try {os.environ['TF_YARN_N_TRY']}")
+
+    with pytest.raises(RunFailed, match="KeyError") as failed:
+        run_on_yarn(experiment_fn, {"chief": TaskSpec(256, 1)}, nb_retries=1)
+    assert isinstance(failed.value.__cause__, KeyError)
+    assert failed.value.__cause__.args == ("try 1",)
+
+
+def test_mxnet_line_runs_with_everything_in_the_cluster(home, dromon):
+    done = subprocess.run(
+        [sys.executable, "-m", "dromon.compat.ydl_mx", "--n", "2", "--s", "1", "--jobname", "J",
+         "--jar", "ignored.jar", "train_points.py", "--kv-store", "dist_sync",
+         "--model-prefix", "points"],
+        env={**os.environ, "DROMON_HOME": str(home)}, cwd=ROOT / "examples" / "ydl-mx",
+        capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = {line.partition(" | ")[2] for line in done.stdout.splitlines()}
+    assert {"worker 0 of 2", "worker 1 of 2"} <= said
+    assert min(float(line.split()[-1]) for line in said if " accuracy " in line) > 0.9
+    shown = json.loads(dromon("show", "j", "--on", "yarn", "-o", "json").stdout)
+    assert "points-0005.params" in {Path(o["path"]).name for o in shown["outputs"]}
+    assert {m["member"] for m in shown["members"]} == {
+        "scheduler-0", "server-0", "worker-0", "worker-1",
+    }  # fmt: skip

@@ -1,0 +1,164 @@
+"""Environments on real nodes: unpacked once by the NodeManager, run without a Python of theirs."""
+
+import getpass
+import json
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from testbeds.yarn import ready
+from testbeds.yarn.bed import Bed
+
+from dromon.errors import EnvironmentFailed
+from dromon.packaging.archive import Archive, environment_archive
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+PROGRAM = """
+import json, multiprocessing, os, ssl, sqlite3, subprocess, sys
+import numpy
+own = "import json, sys; print(json.dumps(sys.prefix))"
+home = os.stat(sys.prefix)
+def mapped():
+    with open("/proc/self/maps") as file:
+        return sorted({line.split()[-1] for line in file if ".so" in line})
+print(json.dumps({
+    "prefix": sys.prefix, "executable": sys.executable, "real": os.path.realpath(sys.prefix),
+    "sum": int(numpy.arange(7).sum()), "numpy": numpy.__file__,
+    "child": json.loads(subprocess.check_output([sys.executable, "-c", own])),
+    "inode": [home.st_dev, home.st_ino], "pwd": os.getcwd(), "path": os.environ.get("PATH"),
+    "host": os.environ["NM_HOST"] + ":" + os.environ["NM_PORT"],
+    "cached": numpy.__spec__.cached, "has_bytecode": os.path.exists(numpy.__spec__.cached),
+    "libraries": mapped(),
+}))
+"""
+
+
+def manager(bed: Bed, path: str) -> str:
+    user = getpass.getuser()
+    return f"{bed.plan.web('resourcemanager')}/ws/v1/cluster/{path}?user.name={user}"
+
+
+def post(url: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    data = json.dumps(body or {}).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        text = answer.read()
+    found: dict[str, Any] = json.loads(text) if text else {}
+    return found
+
+
+def upload(bed: Bed, file: str, path: str) -> dict[str, Any]:
+    """Puts a file into HDFS and says how a node finds it."""
+    base = f"{bed.plan.web('namenode')}/webhdfs/v1{path}?user.name={getpass.getuser()}&op="
+    create = urllib.request.Request(
+        base + "CREATE&overwrite=true&noredirect=true&permission=644", method="PUT"
+    )
+    with urllib.request.urlopen(create, timeout=60) as answer:
+        where = json.loads(answer.read())["Location"]
+    data = Path(file).read_bytes()
+    with urllib.request.urlopen(urllib.request.Request(where, data=data, method="PUT")):
+        pass
+    status = ready.get(base + "GETFILESTATUS")["FileStatus"]
+    return {
+        "resource": f"hdfs://{bed.plan.address('namenode', 'rpc')}{path}",
+        "type": "ARCHIVE",
+        "visibility": "PRIVATE",
+        "size": status["length"],
+        "timestamp": status["modificationTime"],
+    }
+
+
+def run(bed: Bed, archive: dict[str, Any], target: Path) -> dict[str, Any]:
+    """An application whose only container runs PROGRAM with an empty PATH; what it printed."""
+    id = post(manager(bed, "apps/new-application"), None)["application-id"]
+    program = target.with_suffix(".py")
+    program.write_text(PROGRAM)
+    command = f"PATH=; export PATH; ./environment/bin/python {program} >{target} 2>{target}.err"
+    post(
+        manager(bed, "apps"),
+        {
+            "application-id": id,
+            "application-name": "environment",
+            "application-type": "TEST",
+            "max-app-attempts": 1,
+            "resource": {"memory": 512, "vCores": 1},
+            "am-container-spec": {
+                "commands": {"command": command},
+                "local-resources": {"entry": [{"key": "environment", "value": archive}]},
+            },
+        },
+    )
+
+    def ended() -> bool:
+        app = ready.get(f"{bed.plan.web('resourcemanager')}/ws/v1/cluster/apps/{id}")["app"]
+        return app["state"] in ("FAILED", "FINISHED", "KILLED")
+
+    # It never registers as a master, so YARN calls it failed; what it printed is what counts.
+    assert eventually(ended)
+    errors = Path(f"{target}.err")
+    said = errors.read_text() if errors.exists() else "it did not start"
+    if not target.exists() or not target.read_text():
+        app = ready.get(f"{bed.plan.web('resourcemanager')}/ws/v1/cluster/apps/{id}")["app"]
+        pytest.fail(f"{said}\n{app['diagnostics']}")
+    found: dict[str, Any] = json.loads(target.read_text())
+    return found
+
+
+def eventually(claim: Callable[[], bool], seconds: float = 90) -> bool:
+    deadline = time.monotonic() + seconds
+    while not claim():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.3)
+    return True
+
+
+@pytest.fixture(scope="module")
+def numpy(tmp_path_factory: pytest.TempPathFactory) -> Archive:
+    work = str(tmp_path_factory.mktemp("work"))
+    asked = {
+        "kind": "uv", "request": {"packages": ["numpy"]}, "base": work,
+        "python_hint": sys.executable,
+    }  # fmt: skip
+    try:
+        return environment_archive(asked, str(tmp_path_factory.mktemp("cache")))
+    except EnvironmentFailed as failure:
+        if any(word in failure.message for word in ("connect", "dns", "fetch", "timed out")):
+            pytest.skip(f"no package registry answers: {failure.message}")
+        raise
+
+
+def test_a_node_without_python_runs_the_environment_and_unpacks_it_once(
+    bed: Bed, numpy: Archive, tmp_path: Path
+) -> None:
+    archive = upload(bed, numpy.path, f"/tmp/{numpy.digest}.tar.gz")
+    runs: dict[str, list[dict[str, Any]]] = {}
+    # There are two nodes, so among three runs one node is met twice.
+    for number in range(3):
+        found = run(bed, archive, tmp_path / f"run{number}")
+        assert found["path"] == ""
+        assert found["sum"] == 21
+        assert found["prefix"] == found["child"] == f"{found['pwd']}/environment"
+        assert found["executable"].startswith(f"{found['prefix']}/bin/")
+        assert found["numpy"].startswith(found["prefix"])
+        assert found["has_bytecode"]
+        outside = {
+            Path(library).name.split(".so")[0]
+            for library in found["libraries"]
+            if not library.startswith(found["real"])
+        }
+        # The C library and the compilers' own are what packages of binaries expect of a node.
+        assert outside <= {
+            "libc", "libm", "libdl", "libpthread", "librt", "libutil", "ld-linux-x86-64",
+            "libstdc++", "libgcc_s", "libresolv",
+        }  # fmt: skip
+        runs.setdefault(found["host"], []).append(found)
+    again = next(found for found in runs.values() if len(found) > 1)
+    assert len({tuple(found["inode"]) for found in again}) == 1
+    assert len({found["real"] for found in again}) == 1
+    assert len({found["pwd"] for found in again}) == len(again)

@@ -1,0 +1,393 @@
+"""Who gets what on a real cluster: GPUs, queues, labels, sizes, gangs, and giving it back."""
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jobs import application, ended, has_said, request, run, stop_all, texts, told, until
+from jobs import engine as client
+from testbeds.yarn.bed import Bed
+from testbeds.yarn.plan import GPUS
+
+from dromon.engines.yarn.engine import YarnEngine
+from dromon.errors import Refused
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+SETTINGS = {
+    "yarn.cluster.max-application-priority": "10",
+    # Long enough that a busy machine is not what ends a member.
+    "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill": "12000",
+}
+HOLD = "say('up'); time.sleep(600)"
+GPU_JOB = {"cpus": 1, "memory": "64MiB", "gpus": 1}
+# Asks for more than half of the cluster: six of these fit on a node, beside the masters.
+WIDE: dict[str, Any] = {"replicas": 8, "resources": {"cpus": 1, "memory": "836MiB"}}
+
+
+@pytest.fixture(scope="module")
+def place(new_bed: Callable[..., Bed]) -> Iterator[Bed]:
+    made = new_bed(settings=SETTINGS)
+    yield made
+    made.down()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def engine(place: Bed, home: Path) -> Iterator[YarnEngine]:
+    made = client(place, home)
+    yield made
+    stop_all(made)
+    made.close()
+
+
+def hosts(engine: YarnEngine, ref: str) -> set[str]:
+    return {member.host for member in engine.status(ref).members}
+
+
+def port(bed: Bed, node: str) -> str:
+    return f":{bed.plan.ports[node]['rpc']}"
+
+
+def runs(engine: YarnEngine, ref: str) -> bool:
+    return engine.status(ref).state == "running"
+
+
+def refusal(engine: YarnEngine, **job: Any) -> Refused:
+    with pytest.raises(Refused) as refused:
+        run(engine, HOLD, **job)
+    return refused.value
+
+
+# ---- GPUs, sizes, places ------------------------------------------------------------------------
+
+
+def test_gpus_are_counted_and_who_waits_is_told_who_has_them(engine: YarnEngine):
+    first, second = (run(engine, HOLD, name=n, resources=GPU_JOB) for n in ("one", "two"))
+    for ref in (first, second):
+        has_said(engine, ref, "up")
+    third = run(engine, HOLD, name="three", resources=GPU_JOB)
+
+    def held_by_both() -> bool:
+        why = engine.why(third)
+        return why is not None and {first, second} <= set(why.holders)
+
+    assert until(held_by_both), engine.why(third)
+    why = engine.why(third)
+    assert why is not None
+    assert why.reason == "resources"
+    assert first in why.message and second in why.message
+    assert "gpu" in why.message.lower()
+    assert engine.status(third).state == "queued"
+    engine.stop(first, 0)
+    has_said(engine, third, "up")
+    assert runs(engine, second)
+
+
+def test_members_get_containers_of_their_own_roles_size(engine: YarnEngine):
+    ref = run(
+        engine,
+        "say(me, os.environ['CONTAINER_ID']); say('up'); time.sleep(600)",
+        roles={
+            "large": {"replicas": 2, "resources": {"cpus": 3, "memory": "512MiB"}},
+            "small": {"replicas": 3, "resources": {"cpus": 1, "memory": "128MiB"}},
+            "gpu": {"replicas": 1, "resources": {"cpus": 2, "memory": "256MiB", "gpus": 2}},
+        },
+    )
+    has_said(engine, ref, "up", times=6)
+    sizes = {c.id: c.size for c in engine.manager.containers(application(engine, ref), 1)}
+    found: dict[str, set[tuple[int, int, int]]] = {}
+    for line in texts(engine, ref):
+        member, _, container = line.partition(" ")
+        if container:
+            size = sizes[container]
+            seen = (size.memory, size.vcores, size.others.get("yarn.io/gpu", 0))
+            found.setdefault(member.rpartition("-")[0], set()).add(seen)
+    # The agent's own 64 MB are added to each.
+    assert found == {"large": {(576, 3, 0)}, "small": {(192, 1, 0)}, "gpu": {(320, 2, GPUS)}}
+
+
+def test_a_node_label_says_where_members_run(place: Bed, engine: YarnEngine):
+    place.label("node2", "gpu")
+    try:
+        assert until(lambda: any(node.labels for node in engine.manager.nodes()))
+        inside = run(engine, HOLD, replicas=2, node_label="gpu")
+        outside = run(engine, HOLD, replicas=2)
+        for ref in (inside, outside):
+            has_said(engine, ref, "up", times=2)
+        assert {h[h.rfind(":") :] for h in hosts(engine, inside)} == {port(place, "node2")}
+        assert {h[h.rfind(":") :] for h in hosts(engine, outside)} == {port(place, "node1")}
+        wrong = refusal(engine, node_label="fast")
+        assert "label 'fast'" in wrong.message
+        beyond = refusal(engine, node_label="gpu", resources={"cpus": 1, "gpus": GPUS + 1})
+        assert f"{GPUS + 1} GPUs" in beyond.message
+        without = refusal(engine, resources={"cpus": 1, "gpus": 1})
+        assert "1 GPU" in without.message  # all of them are behind the label
+    finally:
+        stop_all(engine)
+        place.label("node2", "")
+        assert until(lambda: not any(node.labels for node in engine.manager.nodes()))
+
+
+def test_members_that_spread_have_a_node_each(engine: YarnEngine):
+    ref = run(engine, HOLD, replicas=2, spread="node")
+    has_said(engine, ref, "up", times=2)
+    assert len(hosts(engine, ref)) == 2, told(engine, ref)
+    assert "node" in refusal(engine, replicas=3, spread="node").message
+
+
+# ---- what can never be --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "job, words",
+    [
+        ({"resources": {"cpus": 1, "memory": "64GiB"}}, ("65600 MB", "6144 MB")),
+        ({"resources": {"cpus": 99}}, ("99 CPUs", "8 CPUs")),
+        ({"resources": {"cpus": 1, "gpus": 8}}, ("8 GPUs", "2 GPUs")),
+        ({"yarn": {"resources": {"yarn.io/fpga": 1}}}, ("1 yarn.io/fpga",)),
+        ({"replicas": 5, "resources": {"cpus": 1, "memory": "3GiB"}}, ("gang", "12288 MB")),
+        ({"replicas": 2, "resources": {"cpus": 1, "gpus": 2}}, ("gang", "4 GPUs", "2 GPUs")),
+        ({"replicas": 3, "resources": {"cpus": 8}}, ("gang", "24 CPUs", "16 CPUs")),
+    ],
+)
+def test_what_can_never_fit_is_refused_at_once_with_the_reason(
+    engine: YarnEngine, job: dict[str, Any], words: tuple[str, ...]
+):
+    refused = refusal(engine, **job)
+    for word in words:
+        assert word in refused.message, refused.message
+    assert refused.hint
+    assert not engine.staging.records()  # and nothing of it is on HDFS
+
+
+# ---- queues and priorities ----------------------------------------------------------------------
+
+
+def test_the_more_urgent_of_two_that_wait_in_a_queue_goes_first(engine: YarnEngine):
+    # Whatever is not for masters is taken.
+    filler = run(engine, HOLD, replicas=2, spread="node", queue="research",
+                 resources={"cpus": 1, "memory": "4900MiB"})  # fmt: skip
+    has_said(engine, filler, "up", times=2)
+    big = {"replicas": 2, "spread": "node", "resources": {"cpus": 1, "memory": "4000MiB"}}
+    low = run(engine, HOLD, name="low", queue="research", priority="low", **big)
+    assert until(lambda: engine.manager.report(application(engine, low)).containers == 1)
+    high = run(engine, HOLD, name="high", queue="research", priority="high", **big)
+    assert until(lambda: engine.manager.report(application(engine, high)).containers == 1)
+    assert (engine.status(low).priority, engine.status(high).priority) == (1, 9)
+    assert engine.status(high).queue == "research"
+    engine.stop(filler, 0)
+    has_said(engine, high, "up", times=2)
+    assert engine.status(low).state == "queued"
+    engine.stop(high, 0)
+    has_said(engine, low, "up", times=2)
+
+
+SAVING = """
+def save(*_):
+    time.sleep(1.5)
+    with open(path(f"saved-{rank}"), "w") as file:
+        file.write("step 7")
+    say("saved with", os.environ["DROMON_GRACE"])
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+found = sorted(n for n in os.listdir(os.environ["DROMON_CHECKPOINT_DIR"]) if n.startswith("saved"))
+say("up", attempt, *found)
+while attempt == 1:
+    time.sleep(0.1)
+say("read", open(path("saved-0")).read())
+"""
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared directory", "through HDFS"])
+def test_a_queue_takes_its_share_back_and_the_job_resumes_from_its_checkpoint(
+    place: Bed, engine: YarnEngine, home: Path, tmp_path: Path, shared: bool
+):
+    owner = client(place, home, shared=str(tmp_path) if shared else "")
+    ref = run(
+        owner, SAVING, replicas=10, queue="research", retries={"max": 0}, stop_grace="60s",
+        resources={"cpus": 1, "memory": "1000MiB"},
+    )  # fmt: skip
+    has_said(owner, ref, "up 1", times=10)
+    taker = run(
+        engine, HOLD, queue="urgent", replicas=2, resources={"cpus": 1, "memory": "1500MiB"}
+    )
+    has_said(engine, taker, "up", times=2)
+    # Warned, with the time that the cluster leaves; and every one of them has saved.
+    assert until(lambda: owner.status(ref).state == "queued"), told(owner, ref)
+    saved = [text for text in texts(owner, ref) if text.startswith("saved with")]
+    grace = owner.target.preemption_wait
+    assert saved == [f"saved with {grace:g}"] * 10, told(owner, ref)
+    # Half a gang is of no use to it: it holds on to nothing but its master.
+    held = until(
+        lambda: [c for c in owner.manager.containers(application(owner, ref), 1) if c.is_live][1:]
+        == []
+    )
+    assert held, owner.manager.containers(application(owner, ref), 1)
+    engine.stop(taker, 0)
+    status = ended(owner, ref)
+    assert status.state == "succeeded", told(owner, ref)
+    assert status.attempt == 2
+    files = " ".join(f"saved-{n}" for n in range(10))
+    assert texts(owner, ref).count(f"up 2 {files}") == 10, told(owner, ref)
+    assert texts(owner, ref).count("read step 7") == 10
+    assert owner._standing(owner._report(ref))["retries_used"] == 0  # type: ignore[index]
+    owner.close()
+
+
+def test_who_does_no_work_is_given_back_first(engine: YarnEngine):
+    ref = run(
+        engine,
+        queue="research",
+        retries={"max": 0},
+        roles={
+            "busy": {
+                "replicas": 2,
+                "resources": {"cpus": 1, "memory": "1000MiB"},
+                "command": ["bash", "-c", "echo up $DROMON_ATTEMPT; exec sleep 600"],
+            },
+            "done": {
+                "replicas": 8,
+                "resources": {"cpus": 1, "memory": "1000MiB"},
+                "command": ["bash", "-c", "echo done"],
+            },
+        },
+    )
+    has_said(engine, ref, "done", times=8)
+    has_said(engine, ref, "up 1", times=2)
+    report = engine.manager.report(application(engine, ref))
+    assert report.containers == 11  # those that are done keep theirs for a restart
+    taker = run(
+        engine, HOLD, queue="urgent", replicas=2, resources={"cpus": 1, "memory": "1500MiB"}
+    )
+    has_said(engine, taker, "up", times=2)
+    assert engine.manager.report(application(engine, ref)).containers < 11
+    assert runs(engine, ref)
+    assert engine.status(ref).attempt == 1
+    busy = [m for m in engine.status(ref).members if m.member.startswith("busy")]
+    assert [m.state for m in busy] == ["running"] * 2, told(engine, ref)
+
+
+# ---- gangs --------------------------------------------------------------------------------------
+
+
+def held(engine: YarnEngine, ref: str) -> int:
+    """Containers besides the master's."""
+    return engine.manager.report(application(engine, ref)).containers - 1
+
+
+def filled(engine: YarnEngine) -> str:
+    """Nothing is left but room for masters."""
+    ref = run(engine, HOLD, name="filler", replicas=2, spread="node", queue="research",
+              resources={"cpus": 1, "memory": "5400MiB"})  # fmt: skip
+    has_said(engine, ref, "up", times=2)
+    return ref
+
+
+def two_wide(engine: YarnEngine, patience: dict[str, float], apart: float = 0) -> tuple[str, str]:
+    """Two jobs that each need more than half of the cluster, and both begin to get it at once."""
+    filler = filled(engine)
+    refs = []
+    for name, queue in (("elder", "default"), ("younger", "urgent")):
+        ref = run(
+            engine, "say('up'); time.sleep(1)", name=name, queue=queue,
+            yarn={"patience": patience}, **WIDE,
+        )  # fmt: skip
+        refs.append(ref)
+        assert until(lambda ref=ref: held(engine, ref) == 0), told(engine, ref)
+        if not refs[1:]:
+            began = time.monotonic()
+            until(lambda: time.monotonic() - began >= apart, timeout=apart + 1)
+    engine.stop(filler, 0)
+    return refs[0], refs[1]
+
+
+def test_masters_that_never_give_way_wait_for_each_other_for_ever(engine: YarnEngine):
+    """What the next test is worth: without giving way, both hold a part, and neither starts."""
+    naive = {"hold": 1e9, "longest_hold": 1e9}
+    both = two_wide(engine, naive)
+    total = 12
+    assert until(lambda: sum(held(engine, ref) for ref in both) >= total - 1), [
+        told(engine, ref) for ref in both
+    ]
+    for _ in range(20):
+        assert [engine.status(ref).state for ref in both] == ["queued", "queued"]
+        assert all(0 < held(engine, ref) < 8 for ref in both)
+        time.sleep(0.4)
+
+
+def test_two_half_gangs_both_end_and_the_elder_starts_first(engine: YarnEngine):
+    elder, younger = two_wide(engine, {"hold": 3, "pause": 3}, apart=10)
+    for ref in (elder, younger):
+        assert ended(engine, ref).state == "succeeded", told(engine, ref)
+        assert texts(engine, ref).count("up") == 8
+    first, second = (engine.status(ref).started for ref in (elder, younger))
+    assert first is not None and second is not None
+    assert first < second
+
+
+def test_two_half_gangs_of_one_age_both_end(engine: YarnEngine):
+    for ref in two_wide(engine, {"hold": 3, "pause": 3}):
+        assert ended(engine, ref).state == "succeeded", told(engine, ref)
+        assert texts(engine, ref).count("up") == 8
+
+
+def test_a_gang_may_start_with_fewer_and_asks_for_no_more_then(engine: YarnEngine):
+    holder = run(engine, HOLD, name="holder", replicas=1, resources={"cpus": 1, "memory": "5800MiB"})
+    has_said(engine, holder, "up")
+    ref = run(
+        engine, "say('up', os.environ['DROMON_WORLD_SIZE']); time.sleep(600)",
+        replicas=10, min=2, gang_wait="6s", resources={"cpus": 1, "memory": "1400MiB"},
+    )  # fmt: skip
+    assert until(lambda: runs(engine, ref)), told(engine, ref)
+    members = len(engine.status(ref).members)
+    assert 2 <= members < 10
+    has_said(engine, ref, f"up {members}", times=members)
+    assert held(engine, ref) == members
+    engine.stop(holder, 0)
+    assert until(lambda: engine.status(holder).is_terminal)
+
+    def asked() -> int:
+        page = engine.cluster.pages.rest(f"/apps/{application(engine, ref)}")["app"]
+        return sum(int(one["numContainers"]) for one in page.get("resourceRequests", ()))
+
+    # There is room for all of them now, and it stays where it is.
+    for _ in range(10):
+        assert asked() == 0
+        assert held(engine, ref) == members
+        time.sleep(0.3)
+
+
+# ---- memory -------------------------------------------------------------------------------------
+
+GREEDY = "held = []\nwhile len(held) < 200:\n    held.append(bytearray(b'x') * (8 << 20)); time.sleep(0.02)"
+
+
+def test_a_member_over_its_memory_is_ended_by_its_agent_with_figures(engine: YarnEngine):
+    ref = run(engine, GREEDY, retries={"max": 0}, resources={"cpus": 1, "memory": "128MiB"})
+    status = ended(engine, ref)
+    assert status.state == "failed"
+    assert status.verdict is not None
+    assert status.verdict["cause"] == "out_of_memory", status.verdict
+    assert "128 MiB" in status.verdict["message"], status.verdict
+
+
+def test_a_container_over_its_memory_is_ended_by_yarn_with_figures(engine: YarnEngine):
+    asked = request(GREEDY, retries={"max": 0}, resources={"cpus": 1, "memory": "192MiB"})
+    submission = engine.compile(engine._take(asked).launch)
+    # The agent does not look: as for memory that it does not see.
+    submission.request["roles"]["worker"]["memory"] = None
+    ref = engine.submit(submission)
+    status = ended(engine, ref)
+    assert status.state == "failed"
+    assert status.verdict is not None
+    assert status.verdict["cause"] == "out_of_memory", status.verdict
+    assert "256 MB" in status.verdict["message"], status.verdict
