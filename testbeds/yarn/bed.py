@@ -27,6 +27,7 @@ from testbeds.yarn.process import Process
 Tell = Callable[[str], None]
 
 UP_SECONDS = 180.0  # far beyond what it needs, for a machine that has other work
+FURNISH_SECONDS = 60.0  # the same
 JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
        "-Djava.net.preferIPv4Stack=true")  # fmt: skip
 # Whom a daemon reports to: without that one it cannot become ready, and nobody need wait for it.
@@ -112,7 +113,7 @@ class Bed:
                 for name in sorted(down, key=lambda n: n in ("namenode", "datanode")):
                     self._spawn(plan, name, java, place)
                 self._wait(plan, plan.daemons)
-                ready.prepare(plan)
+                self._furnish(plan)
             except ready.NotYet as problem:
                 self._stop()
                 raise BedFailed(f"The new cluster could not be furnished: it {problem}") from None
@@ -256,6 +257,17 @@ class Bed:
                 raise self._failure(plan, daemon, f"was not ready in {UP_SECONDS:.0f} s: {problem}")
             if missing:
                 time.sleep(0.3)
+
+    def _furnish(self, plan: Plan) -> None:
+        """Daemons that have just come up may take long for their first answers."""
+        deadline = time.monotonic() + FURNISH_SECONDS
+        while True:
+            try:
+                return ready.prepare(plan)
+            except ready.NotYet:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
 
     def _failure(self, plan: Plan, daemon: str, what: str) -> BedFailed:
         lines = Path(plan.log(daemon)).read_text(errors="replace").splitlines()

@@ -11,7 +11,8 @@ import os
 import select
 import socket
 import time
-from typing import Callable, Dict, Optional, Tuple
+from collections import deque
+from typing import Callable, Deque, Dict, Optional, Tuple
 
 from dromon.agent.files import read_small
 from dromon.agent.frames import FrameError, Message, pack
@@ -57,7 +58,11 @@ class Link:
         self._epoch = 0
         self._wait = FIRST_WAIT
         self.is_up = False
-        self.heard = time.monotonic()  # when the coordinator last said anything
+        # The coordinator was there at this moment at least. What it says may be long on its way,
+        # so an answer counts from when it was asked for.
+        self.heard = time.monotonic()
+        self._asked: Deque[float] = deque()  # when each `alive` without an answer was said
+        self._greeted = 0.0
 
     def open(self) -> None:
         """Try to connect now; keep trying until it is up."""
@@ -113,6 +118,8 @@ class Link:
     def send(self, message: Message) -> None:
         """Say it if the line is up; if not, `state` will say what matters once it is."""
         if self.is_up:
+            if message["op"] == "alive":
+                self._asked.append(time.monotonic())
             self._write(pack(message))
 
     def _retry(self) -> None:
@@ -163,7 +170,8 @@ class Link:
         while line.waiting and self._line is line:  # what is said may lead to its end
             message = line.waiting.popleft()
             if self.is_up:
-                self.heard = time.monotonic()
+                if message.get("op") == "alive" and self._asked:
+                    self.heard = max(self.heard, self._asked.popleft())
                 self._on_message(message)
                 continue
             try:
@@ -191,6 +199,7 @@ class Link:
             state = self._state()
             self._said_ready = state is not None and state["op"] == "ready"
             more = pack(state) if state is not None and self._said_ready else b""
+            self._greeted = time.monotonic()
             self._write(pack(hello) + more)
         elif op == "welcome":
             epoch = int(message["epoch"])
@@ -204,7 +213,8 @@ class Link:
     def _welcomed(self) -> None:
         self._loop.cancel("link")
         self.is_up = True
-        self.heard = time.monotonic()
+        self.heard = max(self.heard, self._greeted)
+        self._asked.clear()
         self._wait = FIRST_WAIT
         state = self._state()
         if state is not None and not (self._said_ready and state["op"] == "ready"):

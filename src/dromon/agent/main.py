@@ -27,6 +27,7 @@ from dromon.lifecycle import verdict
 
 ABSENCE = 600.0  # how long a coordinator may be away while nothing runs
 LOOK_AROUND = 5.0
+PULSE = 15.0  # the coordinator is asked for a word at least this often, where there is a lease
 FAREWELL = 1.0  # how long it may take to acknowledge when this machine goes down
 
 
@@ -223,13 +224,19 @@ class Agent:
             self._run.stop(self._plan.grace, verdict.LOST)
 
     def _keep_lease(self) -> None:
-        """Ask the coordinator for a word well before the lease is over. Without one the member
-        must end, and the line, which may look whole, is tried anew."""
+        """Ask the coordinator for a word well before the lease is over. Without an answer the line,
+        which may look whole, is tried anew: another one may have taken over. Without one for all
+        of the lease the member must end."""
         lease = self._plan.lease or 0.0
-        left = self._link.heard + lease - time.monotonic()
-        if left > 0:
+        silence = time.monotonic() - self._link.heard
+        if silence < lease:
+            step = min(lease / 4, PULSE)
+            if self._link.is_up and silence > 2.5 * step:
+                self._link.open()
+            elif silence > 1.5 * step:
+                self._place.seek()
             self._link.send({"op": "alive", "run": self._plan.run})
-            self._loop.after("lease", min(left, lease / 3), self._keep_lease)
+            self._loop.after("lease", min(lease - silence, step), self._keep_lease)
             return
         self._link.open()
         if self._run.phase != EXITED:

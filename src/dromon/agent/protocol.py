@@ -19,8 +19,11 @@ Frames of `frames`. The agent connects; either side may be restarted and the tal
 
 All the agent says names its `run`, so that nothing is taken for the word of another run. After a
 reconnect the agent says hello and repeats its last state (ready, started or exited). `ready` may
-follow `hello` at once, without waiting for the welcome. Any word of the coordinator renews the
-agent's lease. `bye` before the exit means: end, then leave without a word.
+follow `hello` at once, without waiting for the welcome. `bye` before the exit means: end, then
+leave without a word.
+
+A lease counts from the moment the agent asked, not from when it heard: an answer may be long on
+its way, and whoever gave it counts from when it was given. A welcome renews it too, from the hello.
 
 An agent that was forked with a line to its coordinator (see `launcher`) needs no proof on it: it
 starts with `ready`. When it `stays`, it is there for another member's run once it is dismissed: a

@@ -1,7 +1,5 @@
 """Who gets what on a real cluster: GPUs, queues, labels, sizes, gangs, and giving it back."""
 
-import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -228,7 +226,7 @@ def test_a_queue_takes_its_share_back_and_the_job_resumes_from_its_checkpoint(
     assert saved == [f"saved with {grace:g}"] * 10, told(owner, ref)
     # Half a gang is of no use to it: it holds on to nothing but its master.
     held = until(
-        lambda: [c for c in owner.manager.containers(application(owner, ref), 1) if c.is_live][1:]
+        lambda: [c for c in owner.manager.containers(application(owner, ref), 1) if c.state == "RUNNING"][1:]
         == []
     )
     assert held, owner.manager.containers(application(owner, ref), 1)

@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from dromon.agent.devices import Locks
 from dromon.coordinator.coordinator import Effect, Keep, Send
 from dromon.engines.base import Submission
 from dromon.engines.local import jobs
-from dromon.engines.local.gpus import Locks
 from dromon.engines.local.jobs import Job
 from dromon.engines.local.journal import Journal, JournalFull, Row
 from dromon.engines.local.machine import Machine

@@ -19,6 +19,7 @@ from logging.handlers import RotatingFileHandler
 from typing import Any
 
 from dromon import __version__
+from dromon.agent.devices import Locks
 from dromon.agent.frames import Message
 from dromon.agent.record import Record
 from dromon.coordinator.coordinator import BYE, STALE, Effect, Keep, Send
@@ -30,7 +31,6 @@ from dromon.engines.local.arbiter import Arbiter
 from dromon.engines.local.client import START_LIMIT
 from dromon.engines.local.clock import Clock
 from dromon.engines.local.desk import Desk
-from dromon.engines.local.gpus import Locks
 from dromon.engines.local.jobs import Job
 from dromon.engines.local.journal import Journal, JournalFull
 from dromon.engines.local.lines import Lines

@@ -4,8 +4,8 @@ import os
 import socket
 from dataclasses import dataclass
 
+from dromon.agent.devices import Device, discover
 from dromon.engines.local.cgroups import Cgroups
-from dromon.engines.local.gpus import Device, discover
 
 
 @dataclass(frozen=True, slots=True)

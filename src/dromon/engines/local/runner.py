@@ -17,12 +17,12 @@ from typing import Any
 
 import dromon
 from dromon import frameworks
+from dromon.agent import devices as gpus
 from dromon.agent.launcher import send_launch
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
 from dromon.engines import outputs
 from dromon.engines.home import Home, write_private
-from dromon.engines.local import gpus
 from dromon.engines.local.collect import Environments
 from dromon.engines.local.jobs import Job
 from dromon.engines.local.lines import Lines

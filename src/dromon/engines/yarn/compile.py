@@ -22,7 +22,7 @@ AGENT_MEMORY = 64  # MB beside the member's own
 DEFAULT_MEMORY = 2048  # MB, where the job does not say
 MASTER = {"memory": 256, "vcores": 1, "attempts": 4}
 SIDE = {"memory": 1024, "vcores": 1}  # TensorBoard's container
-LEASE = 60.0
+LEASE = 60.0  # seconds beyond the time YARN takes to notice that a master's node is gone
 NODE_PYTHON = "python3"
 
 # What a job file may ask for and YARN cannot give: key -> why.
@@ -49,6 +49,7 @@ class Target:
     highest_priority: int = 0
     logs_aggregated: bool = True
     shared: str = ""  # a directory that all nodes see
+    lease: float = LEASE
 
     def record(self, id: str) -> str:
         return f"{self.root}/jobs/{id}"
@@ -79,7 +80,7 @@ def compile_launch(launch: Launch, target: Target) -> Submission:
         "roles": roles,
         "gang": gang_plan(launch.id, job).to_json(),
         "grace": _grace(job.stop_grace, target.preemption_wait),
-        "lease": float(hatches.get("lease", LEASE)),
+        "lease": float(hatches.get("lease", target.lease)),
         "patience": dict(hatches.get("patience", {})),
         "python": node_python or "environment/bin/python",
         "master": {**master, "python": node_python or "runtime/bin/python"},

@@ -28,7 +28,7 @@ from dromon.engines.yarn import (
     why,
 )
 from dromon.engines.yarn.aggregated import AggregatedLogs
-from dromon.engines.yarn.compile import LACKS, Target, compile_launch, lacking
+from dromon.engines.yarn.compile import LACKS, LEASE, Target, compile_launch, lacking
 from dromon.engines.yarn.follow import COLLECTING, Follower, Wanted, runs_of
 from dromon.engines.yarn.live import Live, Silent
 from dromon.engines.yarn.manager import ApplicationUnknown, Manager
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 POLL = 0.3
 KEPT = 30 * 86400.0  # seconds that `gc` leaves a job's record alone unless told otherwise
 PREEMPTS = {"preemptible": "whether a job may be preempted is for its queue to say"}
+EXPIRIES = (
+    "yarn.am.liveness-monitor.expiry-interval-ms",
+    "yarn.nm.liveness-monitor.expiry-interval-ms",
+)
 PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill"
 
 
@@ -107,6 +111,9 @@ class YarnEngine:
             highest_priority=int(ask("yarn.cluster.max-application-priority", "0")),
             logs_aggregated=ask("yarn.log-aggregation-enable") == "true",
             shared=self.context.shared,
+            # Members outlive the loss of their master's node: the next one comes in time. A lost
+            # node of their own is noticed as late, so its members are hardly replaced any later.
+            lease=LEASE + max(float(ask(key, "600000")) for key in EXPIRIES) / 1000,
         )
 
     @cached_property

@@ -35,6 +35,13 @@ def refuse_impossible(roles: Mapping[str, Mapping[str, Any]], nodes: Sequence[No
                 f"member; the largest has {words(largest.total)}",
                 hint=f"Ask for less, or for more and smaller members; {LOOK}",
             )
+        apart = sum(_fits(asked, node.total) for node in there)
+        if role["spread"] == "node" and role["min"] > apart:
+            raise Refused(
+                f"roles.{name}: spread: node needs {role['min']} nodes, and {apart} of the "
+                f"cluster's can take a member",
+                hint=f"Ask for fewer members, or leave `spread:` out; {LOOK}",
+            )
     for label in {role["label"] for role in roles.values()}:
         theirs = [role for role in roles.values() if role["label"] == label]
         asked = _sum((Size(**role["container"]), role["min"]) for role in theirs)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from dromon import spec
+from dromon.agent.devices import Locks, discover
 from dromon.engines.base import Artifact, Launch, Submission
 from dromon.engines.local.arbiter import Arbiter
 from dromon.engines.local.compile import compile_launch
 from dromon.engines.local.engine import LocalEngine
-from dromon.engines.local.gpus import Locks, discover
 from dromon.engines.local.jobs import Job
 from dromon.engines.local.journal import Journal
 from dromon.engines.local.machine import Machine

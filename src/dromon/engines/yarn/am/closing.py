@@ -5,6 +5,7 @@ No socket here: `Master` sends, and tells what it heard.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dromon.agent.frames import Message
@@ -13,23 +14,30 @@ if TYPE_CHECKING:
     from dromon.engines.yarn.am.master import Master
 
 OUTPUTS = 1800.0  # seconds that bringing outputs home may take
+RETURN = 60.0  # seconds in which agents come back to the next attempt of the master
 FAREWELL = 10.0  # seconds that agents get to leave
 
 
 class Closing:
-    def __init__(self, master: Master) -> None:
+    """`awaited`: members whose agents are there, but have not come to this master yet."""
+
+    def __init__(self, master: Master, awaited: Iterable[str] = ()) -> None:
         self._master = master
         self.outputs: dict[str, dict[str, Any]] = {}  # path -> as the agent told it
         self._asked: dict[int, str] = {}
         self._left = False
         self.is_done = False
-        self.deadline = master._now() + OUTPUTS
-        attempt = master.gang.attempt
-        if master.request["outputs"] and attempt:
-            for member, peer in list(master.coordinator.peers.items()):
-                self._asked[peer] = member
-                master.send(peer, {"op": "keep", "attempt": attempt})
+        self._awaited = set(awaited)
+        self.deadline = master._now() + (RETURN if self._awaited else OUTPUTS)
+        for member, peer in list(master.coordinator.peers.items()):
+            self._ask(peer, member)
         self._go_on()
+
+    def _ask(self, peer: int, member: str) -> None:
+        attempt = self._master.gang.attempt
+        if self._master.request["outputs"] and attempt:
+            self._asked[peer] = member
+            self._master.send(peer, {"op": "keep", "attempt": attempt})
 
     def on_kept(self, member: str, message: Message) -> None:
         for output in message["outputs"]:
@@ -42,20 +50,43 @@ class Closing:
                 del self._asked[peer]
         self._go_on()
 
-    def on_hello(self, peer: int) -> None:
-        self._master.peers.send(peer, {"op": "bye"})
+    def on_hello(self, peer: int, member: str) -> None:
+        self._master.coordinator.peers[member] = peer
+        if self._left:
+            self._master.send(peer, {"op": "bye"})
+            return
+        self._ask(peer, member)
+        self._no_longer_awaited(member)
+
+    def on_lost(self, member: str) -> None:
+        """Its container is over."""
+        self._no_longer_awaited(member)
+
+    def _no_longer_awaited(self, member: str) -> None:
+        if member in self._awaited:
+            self._awaited.discard(member)
+            if not self._awaited:
+                self.deadline = self._master._now() + OUTPUTS
+        self._go_on()
 
     def on_gone(self) -> None:
         there = set(self._master.coordinator.peers.values())
         for peer in [p for p in self._asked if p not in there]:
-            del self._asked[peer]
+            member = self._asked.pop(peer)
+            if self._master.gathering.container_of(member) is not None:
+                self._awaited.add(member)  # it comes back, unless YARN says that it is over
+                self.deadline = self._master._now() + RETURN
         self._go_on()
 
     def pass_time(self, now: float) -> None:
         if now >= self.deadline:
             if self._left:
                 self.is_done = True
-            self._asked.clear()
+            if self._awaited:  # who has come may take its time
+                self._awaited.clear()
+                self.deadline = now + OUTPUTS
+            else:
+                self._asked.clear()
             self._go_on()
 
     def _rank(self, member: str) -> int:
@@ -64,7 +95,7 @@ class Closing:
 
     def _go_on(self) -> None:
         master = self._master
-        if self._asked:
+        if self._asked or self._awaited:
             return
         if not self._left:
             self._left = True

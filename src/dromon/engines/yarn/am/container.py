@@ -100,11 +100,13 @@ class Container(Place):
             self._say(self._read(message))
         elif op == "keep":
             attempt = int(message["attempt"])
-            if attempt in self._kept:
-                self._say(self._kept[attempt])
-            else:
+            known = self._kept.get(attempt)
+            if known:
+                self._say(known)
+            elif known is None:  # else a master before this one asked, and it is under way
+                self._kept[attempt] = {}
                 self._in_thread(lambda: self._keep(attempt))
-        elif op in ("carry", "carried") and self._carrier is not None:
+        elif op == "carry" and self._carrier is not None:
             self._carrier.hear(message)
 
     def words(self) -> list[Message]:

@@ -44,7 +44,8 @@ def side(request: Mapping[str, Any], tokens: bytes) -> dict[str, Any]:
 def _command(python: str, words: str, log: str) -> list[str]:
     # Isolated and without site: nothing of the node's or the user's Python takes part.
     start = f"exec {python} -I -S -u {LIGHT} {words}"
-    return [start, f"1><LOG_DIR>/{log}.out", f"2><LOG_DIR>/{log}.err"]
+    # YARN quotes the end of a file whose name has `stderr` in it when a container fails.
+    return [start, f"1><LOG_DIR>/{log}.stdout", f"2><LOG_DIR>/{log}.stderr"]
 
 
 def _resources(files: Mapping[str, Mapping[str, Any]]) -> dict[str, LocalResource]:

@@ -93,7 +93,7 @@ def main() -> int:
     if unknown:
         master.post(lambda: _refuse_unknown(master, unknown))
     if master.gang.is_terminal:
-        master.post(master.close_again)
+        master.close_again()
 
     master.run()
     if master.superseded:

@@ -17,7 +17,7 @@ from typing import Any
 
 from dromon.agent.frames import Message
 from dromon.agent.protocol import VERSION
-from dromon.coordinator.coordinator import STALE, Coordinator, Effect, Keep, Send
+from dromon.coordinator.coordinator import BYE, STALE, Coordinator, Effect, Keep, Send
 from dromon.coordinator.door import Admitted
 from dromon.engines.yarn.am import exits, launch, preemption, standing
 from dromon.engines.yarn.am.asks import Asks, Container
@@ -86,6 +86,7 @@ class Master:
         self._starting: set[str] = set()  # assigned, not yet started by their node
         self._met: set[str] = set()  # containers whose agent has come
         self._peer_member: dict[int, str] = {}
+        self._strays: dict[str, int] = {}  # fenced member -> the line to its agent of before
         self._last_word: dict[str, float] = {}  # member -> when its agent was last told anything
         self._effects: deque[tuple[int, Effect | Launch]] = deque()
         self._barrier = self._durable = 0
@@ -160,6 +161,9 @@ class Master:
         now = self._now()
         for member, message in self.fences.passed(now):
             known = self.gang.members.get(member)
+            stray = self._part_with(member)
+            if stray is not None:
+                self.peers.hang_up(stray)
             if known is not None and known.is_live:
                 self.happen(ev.MemberLost(member, known.run, message))
         wake_at = self.gang.wake_at
@@ -212,6 +216,8 @@ class Master:
         if gang.state != self._told_state:
             self._told_state = gang.state
             self.on_state()
+        if not gang.is_terminal:
+            self._give_up_absent()
         if gang.is_terminal or self.beats is None:
             return
         self.gathering.needed = self._needed()
@@ -235,6 +241,13 @@ class Master:
             self._asked = missing
             self.beats.tell(ask)
 
+    def _give_up_absent(self) -> None:
+        """Who is to end, and has no container, has ended: nobody else would say so."""
+        for name, known in list(self.gang.members.items()):
+            is_owed = known.state == states.ENDING and not known.host
+            if is_owed and self.gathering.container_of(name) is None:
+                self.happen(ev.MemberLost(name, known.run, "it had no container"))
+
     def _needed(self) -> list[str]:
         gang = self.gang
         is_open = bool(gang.world) and gang.state in (states.STARTING, states.RUNNING)
@@ -246,6 +259,8 @@ class Master:
 
     def _place(self) -> None:
         """Agents of members that do not run are room for the gang."""
+        if self._preempted:
+            return  # all of it is about to be given back
         gang, members = self.gang, self.gang.members
         room = [m for m in self.coordinator.peers if m not in members or not members[m].is_live]
         queued = gang.state == states.QUEUED and barrier.is_enough(gang.plan, room)
@@ -345,6 +360,8 @@ class Master:
         if member is None:
             return
         self._asked = None
+        if self.closing is not None:
+            return self.closing.on_lost(member)
         if done.id not in self._met:
             self._nobody_came(ending)
         known = self.gang.members.get(member)
@@ -373,6 +390,7 @@ class Master:
         """Its node may only be cut off: nothing replaces it before it must have ended itself."""
         peer = self.coordinator.peers.get(member)
         if peer is not None:
+            self._strays[member] = peer
             grace = self.gang.plan.stop_grace
             self.send(peer, {"op": "stop", "grace": grace, "reason": "lost"})
         since = self._last_word.get(member, self._now())
@@ -421,26 +439,31 @@ class Master:
         held = self.gathering.container_of(member)
         if held is None or held.id != admitted.place:
             # A container that is no longer ours: whatever still runs there must end.
-            fenced = self.fences.members
             self.peers.send(number, STALE)
-            if member in fenced:
+            known = self.gang.members.get(member)
+            if member in self.fences.members and known and known.run == admitted.run:
                 self._peer_member[number] = member  # we want to hear its end
-                self._adopt_stray(number, member, admitted)
+                self._strays[member] = number
             else:
                 self.peers.send(number, {"op": "bye"})
             return
         self._met.add(held.id)
         self._stillborn = 0
         self._peer_member[number] = member
+        self._last_word[member] = self._now()  # the welcome
+        if self.closing is not None:
+            self.closing.on_hello(number, member)
+            return
         effects = self.coordinator.on_hello(number, member, admitted.run)
         self._enqueue(effects)
-        if self.closing is not None:
-            self.closing.on_hello(number)
 
-    def _adopt_stray(self, number: int, member: str, admitted: Admitted) -> None:
-        known = self.gang.members.get(member)
-        if known is not None and known.is_live and known.run == admitted.run:
-            self.coordinator.peers[member] = number
+    def _part_with(self, member: str) -> int | None:
+        """Nothing begins any more where it was before: the line to its agent there."""
+        stray = self._strays.pop(member, None)
+        if stray is not None:
+            self.coordinator.on_gone(stray)
+            self._peer_member.pop(stray, None)
+        return stray
 
     def _on_message(self, number: int, message: Message) -> None:
         op = message.get("op")
@@ -452,7 +475,7 @@ class Master:
             if answer is not None:
                 answer(message)
             return
-        if op in ("carry", "carried"):
+        if op == "carry":
             other = self.coordinator.peers.get(str(message["to"]))
             if other is not None:
                 self.send(other, message)
@@ -464,9 +487,13 @@ class Master:
         run = int(message.get("run", 0))
         if op == "ready":
             self.runs[member, run] = None
-        if op == "exited" and member in self.fences.members:
+        is_lost = op == "exited" and self._strays.get(member) == number
+        if is_lost:
             message = self._exit_of_lost(member, message)
+            self._part_with(member)
         self._enqueue(self.coordinator.on_message(number, member, run, message, self._now()))
+        if is_lost:
+            self._enqueue([Send(number, BYE)])
 
     def _exit_of_lost(self, member: str, message: Message) -> Message:
         """It ended because its node is lost, whatever its own record says."""
@@ -474,7 +501,9 @@ class Master:
         return {**message, "exit": {**message["exit"], "cause": "lost", "message": words}}
 
     def _on_gone(self, number: int) -> None:
-        self._peer_member.pop(number, None)
+        member = self._peer_member.pop(number, None)
+        if member is not None and self._strays.get(member) == number:
+            del self._strays[member]
         self.coordinator.on_gone(number)
         if self.closing is not None:
             self.closing.on_gone()
@@ -498,7 +527,7 @@ class Master:
     def close_again(self) -> None:
         """An earlier attempt came to the end of the job, and no further."""
         if self.closing is None:
-            self._close()
+            self.closing = Closing(self, [self.gathering.held[c].member for c in self._containers])
 
     # ---- what the next attempt finds ------------------------------------------------------------
 
@@ -511,6 +540,9 @@ class Master:
                 if isinstance(event, ev.MemberReady):
                     self.runs[event.member, event.run] = None
             elif "member" in entry:
+                before = self.gathering.container_of(entry["member"])
+                if before is not None:  # it ended, and this one took its place
+                    self.gathering.lose(before.id)
                 self.gathering.assign(entry["container"], entry["member"], entry["node"])
             else:
                 self.gathering.lose(entry["released"])

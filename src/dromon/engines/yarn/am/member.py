@@ -9,16 +9,19 @@ behind it sees that at once and ends everything.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
 import socket
+import sys
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from dromon import frameworks
-from dromon.agent import process
+from dromon.agent import devices, process
 from dromon.agent.main import close_on_exec, run_agent
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
@@ -56,15 +59,30 @@ def main(member: str) -> int:
         hdfs = WebHdfs(cluster["webhdfs"], cluster["user"], secrets.hdfs_token)
         log_dir = os.environ["LOG_DIRS"].split(",")[0]
         plan = _plan(request, member, record, secrets)
+        # Held for as long as this process lives, and nothing outlives it: see the front.
+        shown, _held = devices.claim(
+            request["roles"][plan.role]["gpus"], devices.Locks(),
+            {"user": os.environ.get("USER", ""), "job": plan.job},
+        )  # fmt: skip
+        plan = dataclasses.replace(plan, env={**plan.env, **shown})
         run_agent(plan, Container(request, member, record, log_dir, hdfs))
         code = 0
+    except OSError as error:
+        print(error, file=sys.stderr, flush=True)
     finally:
         os._exit(code)
 
 
 def _stand_in_front(agent: int) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os.kill(agent, signal.SIGTERM))
-    _, status = os.waitpid(agent, 0)
+    process.become_subreaper()  # what the agent leaves behind becomes ours, and ends here
+    status = 0
+    pid = 0
+    while pid != agent:
+        pid, status = os.waitpid(-1, 0)
+    while process.reap()[1]:
+        process.signal_tree(signal.SIGKILL)
+        time.sleep(0.01)
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 

@@ -25,7 +25,7 @@ from dromon.lifecycle.gang import Gang
 from dromon.lifecycle.plan import GangPlan
 
 KEY = b"0123456789abcdef"
-PATIENCE = 20.0
+PATIENCE = 8.0
 LOST = (-100, "Container released on a *lost* node")
 
 

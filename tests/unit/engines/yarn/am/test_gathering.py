@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from dromon.engines.yarn.am.gathering import Gathering, Patience
 
 FOREVER = Patience(hold=float("inf"))
+USUAL = Patience()
 
 
-def gathering(*members: str, patience: Patience = Patience(), born: float = 0.0) -> Gathering:
+def gathering(*members: str, patience: Patience = USUAL, born: float = 0.0) -> Gathering:
     made = Gathering(patience, born)
     made.needed = list(members)
     return made

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dromon.engines.local.gpus import Device, Locks, allowed, discover, visible
+from dromon.agent.devices import Device, Locks, allowed, discover, visible
 
 
 def device(index: int, name: str = "NVIDIA A100-SXM4-80GB", vendor: str = "nvidia") -> Device:
@@ -118,7 +118,7 @@ def test_whoever_asks_for_the_holder_does_not_make_a_gpu_look_taken(tmp_path: Pa
     """A reader has the lock for a moment; that is no reason to pass a free GPU over."""
     locks = Locks(str(tmp_path))
     script = (
-        "import sys; from dromon.engines.local.gpus import Locks\n"
+        "import sys; from dromon.agent.devices import Locks\n"
         "locks = Locks(sys.argv[1]); print(flush=True)\n"
         "while True: locks.holder('GPU-1')\n"
     )

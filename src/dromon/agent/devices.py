@@ -1,9 +1,11 @@
-"""GPUs of this machine: which there are, and the locks by which users' daemons share them.
+"""GPUs of this machine: which there are for us, and the locks by which all who run here share them.
 
-A GPU in use is held by a file lock in a directory open to every user. The lock is taken here, and
-its descriptor travels through the launcher into the member, so that it is held exactly as long as
-anything of the member lives, whatever happens to daemon and agent.
+A GPU in use is held by a file lock in a directory open to every user. Its descriptor goes into the
+member (through the launcher, or from the agent of a container), so that it is held exactly as long
+as anything of the member lives, whatever happens to daemon and agent.
 """
+
+from __future__ import annotations
 
 import fcntl
 import json
@@ -24,7 +26,7 @@ VARIABLES = {
 TRIES = 3  # to take a lock: whoever asks for its holder has it for a moment too
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Device:
     index: int
     uuid: str
@@ -87,6 +89,36 @@ def visible(devices: Sequence[Device], machine: Sequence[Device]) -> dict[str, s
         # One of AMD's two only: each renumbers what the other has left. Empty would mean all.
         variables["HIP_VISIBLE_DEVICES"] = mine or "-1"
     return variables
+
+
+def claim(count: int, locks: Locks, holder: Mapping[str, Any]) -> tuple[dict[str, str], list[int]]:
+    """So many GPUs of this machine for one member, where nobody else has told us which: variables
+    that show them and hide the others, and the descriptors that hold them.
+
+    Where a container shows exactly as many as were asked for, these are its own. An OSError when
+    there are not enough that nobody holds.
+    """
+    there = discover()
+    if not there:
+        return {}, []
+    if len(there) == count:
+        return visible(there, there), []
+    mine: list[Device] = []
+    held: list[int] = []
+    for device in there:
+        if len(mine) == count:
+            break
+        fd = locks.take(device.uuid, holder)
+        if fd is not None:
+            mine.append(device)
+            held.append(fd)
+    if len(mine) < count:
+        for fd in held:
+            os.close(fd)
+        raise OSError(
+            f"{count} GPUs were promised, but all but {len(mine)} of this node are in use"
+        )
+    return visible(mine, there), held
 
 
 class Locks:
