@@ -18,6 +18,7 @@ from benchmarks.measure import Bar, first_line, python_pass, side_by_side, timed
 from dromon import api
 from dromon.agent import claim
 from dromon.agent.record import Record
+from dromon.engines.local.engine import LocalEngine
 
 PRINT = [sys.executable, "-c", "print(1)"]
 DROMON = str(Path(sys.executable).with_name("dromon"))
@@ -159,7 +160,7 @@ def capture(folder: str) -> Iterator[Bar]:
     rates = []
     for _ in range(7):
         run = dromon.run([sys.executable, "-c", script])
-        record = Record(run.engine.record(run.id))
+        record = Record(LocalEngine().record(run.id))
         while (owner := claim.read(record.run("worker-0", 1))) is None:
             time.sleep(0.01)
         used = 0.0

@@ -284,11 +284,11 @@ class YarnBench(Bench):
     SETTINGS: ClassVar = {
         "yarn.resourcemanager.am.max-attempts": "10",
         "yarn.cluster.max-application-priority": "10",
-        # YARN preempts for queues, not for priorities: nearly all of it is the urgent one's.
+        # YARN preempts for queues, not for priorities: nearly all the room for members is the
+        # urgent one's, as long as it wants it.
         **{
-            f"yarn.scheduler.capacity.root.{queue}{part}capacity": share
+            f"yarn.scheduler.capacity.root.{queue}.accessible-node-labels.gpu.capacity": share
             for queue, share in (("default", "1"), ("research", "1"), ("urgent", "98"))
-            for part in (".", ".accessible-node-labels.gpu.")
         },
         "yarn.scheduler.capacity.root.default.user-limit-factor": "100",
         "yarn.nodemanager.resource.cpu-vcores": "6",

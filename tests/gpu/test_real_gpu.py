@@ -4,6 +4,7 @@ Needs torch with CUDA in the Python that runs the tests. Elsewhere these are ski
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dromon.agent import gpu
+from dromon.agent import devices, gpu
 
 DEVICES = [d for d in gpu.devices() if d.vendor == "nvidia"]
 pytestmark = pytest.mark.skipif(not DEVICES, reason="no NVIDIA GPU on this machine")
@@ -112,3 +113,33 @@ def test_two_daemons_never_hand_out_the_same_gpu(dromon, tmp_path: Path):
             time.sleep(0.2)
     finally:
         dromon("daemon", "stop", env=other)
+
+
+def seen_with(variables: dict[str, str]) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", SEE], capture_output=True, text=True, check=True,
+        env={**os.environ, **variables},
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def test_a_container_that_asked_for_none_sees_none(tmp_path):
+    shown, held = devices.claim(0, devices.Locks(str(tmp_path)), {"job": "one"})
+    assert held == []
+    assert seen_with(shown) == "False 0"
+
+
+def test_a_container_sees_as_many_as_it_asked_for_and_holds_them(tmp_path):
+    locks = devices.Locks(str(tmp_path))
+    shown, held = devices.claim(1, locks, {"job": "one"})
+    assert len(held) == 1
+    assert seen_with(shown) == "True 1"
+    if len(DEVICES) > 1:
+        other, more = devices.claim(1, locks, {"job": "two"})
+        assert other["CUDA_VISIBLE_DEVICES"] != shown["CUDA_VISIBLE_DEVICES"]
+        held += more
+    free = [d for d in DEVICES if locks.holder(d.uuid) is None]
+    assert len(free) == len(DEVICES) - len(held)
+    for fd in held:
+        os.close(fd)
+    assert all(locks.holder(d.uuid) is None for d in DEVICES)

@@ -95,14 +95,15 @@ def claim(count: int, locks: Locks, holder: Mapping[str, Any]) -> tuple[dict[str
     """So many GPUs of this machine for one member, where nobody else has told us which: variables
     that show them and hide the others, and the descriptors that hold them.
 
-    Where a container shows exactly as many as were asked for, these are its own. An OSError when
-    there are not enough that nobody holds.
+    Where a container shows exactly as many as were asked for, these are its own, whoever else says
+    so. Otherwise an OSError when there are not enough that nobody holds.
     """
     there = discover()
     if not there:
         return {}, []
     if len(there) == count:
-        return visible(there, there), []
+        taken = (locks.take(device.uuid, holder) for device in there)
+        return visible(there, there), [fd for fd in taken if fd is not None]
     mine: list[Device] = []
     held: list[int] = []
     for device in there:

@@ -20,6 +20,7 @@ import random
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Callable, Union
@@ -253,6 +254,7 @@ class _Line:
         self, sock: socket.socket, conn: RpcConnection, clock: Callable[[], float]
     ) -> None:
         self._sock = sock
+        weakref.finalize(self, sock.close).atexit = False  # nobody need remember to hang up
         self._conn = conn
         self._clock = clock
         self.sent = False  # may the last call have left?

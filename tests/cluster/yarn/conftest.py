@@ -54,3 +54,18 @@ def new_bed(hadoop: None) -> Iterator[Callable[..., Bed]]:
 def bed(new_bed: Callable[..., Bed]) -> Bed:
     """The bed as `up` makes it. Whoever kills a daemon of it starts it again."""
     return new_bed()
+
+
+@pytest.fixture(scope="session")
+def frail(new_bed: Callable[..., Bed]) -> Bed:
+    """A bed to take things away from. Masters run on node1, members with the label on the others;
+    what is lost is noticed soon, and the ResourceManager remembers."""
+    made = new_bed(
+        nodes=3,
+        expiry=12,
+        recovery=True,
+        settings={"yarn.resourcemanager.am.max-attempts": "10"},
+    )
+    for node in ("node2", "node3"):
+        made.label(node, "gpu")
+    return made

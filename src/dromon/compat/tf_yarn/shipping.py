@@ -77,7 +77,7 @@ def _importable(files: Mapping[str, str]) -> set[str]:
     """Modules of this process that `files` puts where the members can import them."""
     sources = {os.path.realpath(source): target for target, source in files.items()}
     found = set()
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # anything may import something meanwhile
         file = getattr(module, "__file__", None)
         if not isinstance(file, str):
             continue

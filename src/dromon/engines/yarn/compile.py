@@ -8,12 +8,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from dromon import frameworks
 from dromon.engines.base import Launch, Submission
 from dromon.engines.gang import PRIORITIES, gang_plan
 from dromon.engines.gang import priority as number_of
 from dromon.errors import Refused
+from dromon.hadoop.addresses import NAME_NODE_PORT
 from dromon.spec import Job
 from dromon.spec.interpolate import volume_paths
 
@@ -49,6 +51,7 @@ class Target:
     highest_priority: int = 0
     logs_aggregated: bool = True
     shared: str = ""  # a directory that all nodes see
+    name_node: str = ""  # the default one, or its nameservice, as in hdfs://NAME
     lease: float = LEASE
 
     def record(self, id: str) -> str:
@@ -60,7 +63,8 @@ def compile_launch(launch: Launch, target: Target) -> Submission:
     hatches = dict(job.yarn)
     _refuse(launch, job, hatches)
     volumes = {
-        name: _volume(name, dict(volume)) for name, volume in launch.job.get("volumes", {}).items()
+        name: _volume(name, dict(volume), target.name_node)
+        for name, volume in launch.job.get("volumes", {}).items()
     }
     marks = {name: volume["mark"] for name, volume in volumes.items()}
     roles = {
@@ -154,7 +158,7 @@ def _grace(asked: float, preemption_wait: float | None) -> float:
     return asked if preemption_wait is None else min(asked, preemption_wait)
 
 
-def _volume(name: str, volume: Mapping[str, Any]) -> dict[str, str]:
+def _volume(name: str, volume: Mapping[str, Any], name_node: str) -> dict[str, str]:
     source, access = str(volume["source"]), str(volume.get("access", ""))
     mark = f"@dromon-volume:{name}@"
     if source == "node":
@@ -167,6 +171,13 @@ def _volume(name: str, volume: Mapping[str, Any]) -> dict[str, str]:
                 f"volume {name}: HDFS cannot be mounted on the nodes",
                 hint="Use `access: copy`, or `access: url` to hand the address to the task.",
             )
+        there = urlsplit(source).netloc
+        if there and name_node and _with_port(there) != _with_port(name_node):
+            raise Refused(
+                f"volume {name}: members copy from the cluster's own HDFS, hdfs://{name_node}",
+                hint="Use `access: url` to hand the address to the task, and list hdfs://"
+                f"{there} under `hdfs:` for its tokens.",
+            )
         return {"kind": "copy", "path": source, "mark": mark}
     if "://" in source and not source.startswith("file://"):
         raise Refused(
@@ -174,6 +185,11 @@ def _volume(name: str, volume: Mapping[str, Any]) -> dict[str, str]:
             hint="Put it on HDFS, or use `access: url` to hand the address to the task.",
         )
     return {"kind": "as it is", "path": source.removeprefix("file://"), "mark": mark}
+
+
+def _with_port(name_node: str) -> str:
+    """As a nameservice has none, one more does no harm."""
+    return name_node if ":" in name_node else f"{name_node}:{NAME_NODE_PORT}"
 
 
 def _acls(job: Job) -> dict[str, str]:

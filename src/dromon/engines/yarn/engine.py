@@ -111,6 +111,7 @@ class YarnEngine:
             highest_priority=int(ask("yarn.cluster.max-application-priority", "0")),
             logs_aggregated=ask("yarn.log-aggregation-enable") == "true",
             shared=self.context.shared,
+            name_node=self.cluster.name_service.name,
             # Members outlive the loss of their master's node: the next one comes in time. A lost
             # node of their own is noticed as late, so its members are hardly replaced any later.
             lease=LEASE + max(float(ask(key, "600000")) for key in EXPIRIES) / 1000,

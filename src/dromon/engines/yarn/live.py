@@ -65,6 +65,7 @@ class Live:
                         raise ConnectionError("it is not there")
                     return bytes(answer.read())
             except urllib.error.HTTPError as error:
+                error.close()
                 if error.headers.get(MARK) == self._id:
                     raise
                 last = error

@@ -31,6 +31,15 @@ from dromon.storage.blobs import BlobStore
 if TYPE_CHECKING:
     from dromon.engines.yarn.engine import YarnEngine
 
+# What is uploaded, in words.
+NAMES = {
+    "light.pyz": "the agent",
+    "environment": "the environment",
+    "runtime": "the master's Python",
+    "code.tar.gz": "the code",
+    "function": "the function",
+}
+
 
 class Submitter:
     def __init__(self, engine: YarnEngine) -> None:
@@ -58,8 +67,8 @@ class Submitter:
         artifacts = {**packed.artifacts, REQUEST: self._own(id)}
         request = {**request, "artifacts": artifacts, "environment": packed.environment}
         key = self._record(id, request, packed)
-        for path, artifact in packed.files.values():
-            name = f"uploading {artifact.name[:12]}"
+        for link, (path, artifact) in packed.files.items():
+            name = f"uploading {NAMES[link]}"
             self.staging.put(
                 path, artifact.digest, artifact.name.partition(".")[2], public=artifact.public,
                 progress=lambda done, total, name=name: progress(name, done, total),  # type: ignore[misc]
@@ -67,7 +76,11 @@ class Submitter:
         progress(SUBMITTING, 0, 0)
         app = self.staging.claim(id, self.manager.new_application()[0])
         tokens = secrets.pack(key, dict(submission.supplied), self._tokens(request))
-        report = self.manager.submit(application.context(app, id, request, tokens))
+        try:
+            report = self.manager.submit(application.context(app, id, request, tokens))
+        except Refused:
+            self.staging.remove_record(id)  # there is no such job
+            raise
         return report, True, list(packed.notes)
 
     def _refuse_preemption(self, name: str) -> None:
@@ -112,9 +125,10 @@ class Submitter:
 
     def _tokens(self, request: Mapping[str, Any]) -> Credentials:
         """Of the default name node and of each that the job names, where they issue any."""
-        site = self.cluster.site
-        services = [self.cluster.name_service]
-        services += [addresses.name_service(site, url) for url in request["hdfs"]]
+        site, user = self.cluster.site, Simple(self.cluster.user)
+        others = [addresses.name_service(site, url) for url in request["hdfs"]]
         renewer = self.cluster.effective("yarn.resourcemanager.principal", "yarn")
-        found = delegation.fetch(services, renewer, Simple(self.cluster.user))
-        return delegation.credentials(found)
+        by_ip = delegation.uses_ip(site)
+        own = delegation.fetch([self.cluster.name_service], renewer, user, use_ip=by_ip)
+        found = own + delegation.fetch(others, renewer, user, use_ip=by_ip)
+        return delegation.credentials(found).plus(secrets.default_token(own))

@@ -12,10 +12,12 @@ import threading
 import time
 
 from dromon.errors import DromonError
-from dromon.hadoop.webhdfs import WebHdfs
+from dromon.hadoop.webhdfs import Status, WebHdfs
 
 EVERY = 30.0  # seconds between two looks at what has changed
 SETTLED = 3.0  # a file that was written to more recently is still being written
+
+_Shape = tuple[int, int]  # size, time of the last change
 
 
 class Checkpoints:
@@ -24,7 +26,8 @@ class Checkpoints:
         self._directory = directory
         self._place = place
         self._hdfs = hdfs
-        self._known: dict[str, tuple[int, int]] = {}  # what HDFS has -> size, mtime here
+        self._known: dict[str, _Shape] = {}  # what is the same here and there -> as it is here
+        self._there: dict[str, _Shape] = {}  # and as it was there
         self._turn = threading.Lock()
         self._running = threading.Event()
         self._thread: threading.Thread | None = None
@@ -58,24 +61,23 @@ class Checkpoints:
             if status.is_directory:
                 os.makedirs(here, exist_ok=True)
                 self._fetch(path)
-            elif not name.endswith(".partial") and not self._is_known(path, status.length):
+            elif not name.endswith(".partial") and self._is_wanted(path, status):
                 draft = f"{here}.partial"
                 with self._hdfs.open(f"{place}/{name}") as source, open(draft, "wb") as out:
                     while data := source.read(1 << 20):
                         out.write(data)
                 os.replace(draft, here)
                 self._known[path] = _shape(here)
+                self._there[path] = (status.length, status.mtime)
 
-    def _is_known(self, path: str, size: int) -> bool:
-        """Whether the copy here is the one HDFS has, as far as this place knows."""
+    def _is_wanted(self, path: str, status: Status) -> bool:
+        """It is not here, or newer there. What was written here and could not be brought home
+        yet is not thrown away."""
         here = os.path.join(self._directory, path)
-        known = self._known.get(path)
-        return (
-            known is not None
-            and known[0] == size
-            and os.path.exists(here)
-            and (_shape(here) == known)
-        )
+        if not os.path.lexists(here):
+            return True
+        is_same = self._known.get(path) == _shape(here)
+        return is_same and self._there.get(path) != (status.length, status.mtime)
 
     def _watch(self) -> None:
         while True:
@@ -93,6 +95,9 @@ class Checkpoints:
             for name in names:
                 here = os.path.join(folder, name)
                 path = os.path.relpath(here, self._directory)
+                # A pipe, a link to nowhere, or just thrown away; or half of a copy.
+                if not os.path.isfile(here) or name.endswith(".partial"):
+                    continue
                 found.add(path)
                 shape = _shape(here)
                 if self._known.get(path) == shape or shape[1] / 1e9 > before:
@@ -102,11 +107,15 @@ class Checkpoints:
                     self._hdfs.write(f"{place}.partial", file)
                 self._hdfs.rename(f"{place}.partial", place, overwrite=True)
                 self._known[path] = shape
+                status = self._hdfs.stat(place)
+                if status is not None:
+                    self._there[path] = (status.length, status.mtime)
         for path in set(self._known) - found:  # the member threw it away
             self._hdfs.delete(f"{self._place}/{path}")
             del self._known[path]
+            self._there.pop(path, None)
 
 
-def _shape(path: str) -> tuple[int, int]:
+def _shape(path: str) -> _Shape:
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns

@@ -99,6 +99,10 @@ class Journal:
             data = "".join(json.dumps(e, separators=(",", ":")) + "\n" for e in batch).encode()
             try:
                 self._hdfs.write(path, data, make_parents=False)
+                # HDFS lets a file be written to its end in a directory that was renamed meanwhile,
+                # and whoever renamed it may have read before that end.
+                if self._hdfs.stat(path) is None:
+                    raise NotThere(path)
             except NotThere:
                 self._on_superseded()
                 return

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dromon.hadoop import credentials as hadoop_credentials
 from dromon.hadoop import token
 from dromon.hadoop.credentials import Credentials
+from dromon.hadoop.token import Token
 
 KEY, SUPPLIED = "dromon.key", "dromon.supplied"
+DEFAULT = "dromon.hdfs"  # the name of the default name node's token: YARN shuffles them
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,19 @@ class Secrets:
 
     @property
     def hdfs_token(self) -> str:
-        """For WebHDFS, where the cluster gave one: the default name node's comes first."""
-        found = self.credentials.of_kind(token.HDFS_DELEGATION)
-        return hadoop_credentials.to_url(found[0]) if found else ""
+        """For WebHDFS, where the default name node gave one."""
+        name = self.credentials.secrets.get(DEFAULT, b"").decode()
+        found = self.credentials.tokens.get(name)
+        return hadoop_credentials.to_url(found) if found else ""
 
     def for_members(self) -> bytes:
         """A credentials file without what is the master's alone."""
         return hadoop_credentials.dump(self.credentials.without(token.AM_RM))
+
+
+def default_token(tokens: Sequence[Token]) -> Credentials:
+    """What tells that one, if there is one, from those of other name nodes."""
+    return Credentials({}, {DEFAULT: tokens[0].service.encode()} if tokens else {})
 
 
 def pack(key: bytes, supplied: dict[str, str], tokens: Credentials) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,6 +44,7 @@ def _copy(source: str, path: str, hdfs: WebHdfs) -> None:
         if os.path.exists(path):
             return
         partial = f"{path}.partial"
+        shutil.rmtree(partial, ignore_errors=True)  # of one that was ended before it was done
         status = hdfs.stat(source)
         if status is None:
             raise FileNotFoundError(f"{source} is not on HDFS")

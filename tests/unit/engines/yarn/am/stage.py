@@ -326,6 +326,10 @@ class Stage:
         names = sorted(each for each, _ in self.hdfs.list(directory))
         return [e for each in names for e in parse(self.hdfs.read(f"{directory}/{each}"))]
 
+    def wait_written(self) -> None:
+        """Until nothing waits for the journal any more."""
+        until(lambda: self.journal._taken == len(self.written()), "the journal")
+
     def kinds(self) -> list[str]:
         return [entry["event"]["kind"] for entry in self.written() if "event" in entry]
 

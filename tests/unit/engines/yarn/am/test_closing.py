@@ -2,6 +2,8 @@
 
 from stage import until
 
+from dromon.lifecycle import events as ev
+
 OUTPUT = {"path": "m/model", "size": 3}
 
 
@@ -28,6 +30,7 @@ def test_of_the_same_path_the_first_ranks_counts(stage):
     first, second = job.run(2)
     for agent in (first, second):
         agent.exited(0)
+    for agent in (first, second):
         agent.wait("keep")
     second.tell("kept", attempt=1, outputs=[{**OUTPUT, "size": 5}, {"path": "m/b", "size": 1}])
     until(lambda: len(job.status()["outputs"]) == 2, "the second's")
@@ -37,17 +40,36 @@ def test_of_the_same_path_the_first_ranks_counts(stage):
     assert found == {"m/model": ("worker-0", 3), "m/b": ("worker-1", 1)}
 
 
-def test_nobody_is_waited_for_who_has_left(stage):
+def test_nobody_is_waited_for_whose_container_is_over(stage):
     job = stage(replicas=2, outputs=["m"])
     first, second = job.run(2)
     for agent in (first, second):
         agent.exited(0)
+    for agent in (first, second):
         agent.wait("keep")
-    second.leave()
     first.tell("kept", attempt=1, outputs=[OUTPUT])
+    second.leave()
+    until(lambda: not job.member("worker-1")["connected"], "its line to end")
+    assert first.of("bye") == []  # it may come back
+    job.over(2, 137)
     first.wait("bye")
     first.leave()
     until(lambda: not job._thread.is_alive(), "the master to be done")
+
+
+def test_an_agent_whose_line_broke_is_asked_for_its_outputs_again(stage):
+    job = stage(replicas=1, outputs=["m"])
+    (agent,) = job.run(1)
+    agent.exited(0)
+    agent.wait("keep")
+    agent.leave()
+    until(lambda: not job.member("worker-0")["connected"], "its line to end")
+    back = job.agent("worker-0", 1, run=1)
+    back.wait("keep")
+    assert back.of("bye") == []
+    back.tell("kept", attempt=1, outputs=[OUTPUT])
+    back.wait("bye")
+    assert [o["path"] for o in job.status()["outputs"]] == ["m/model"]
 
 
 def test_outputs_that_never_come_do_not_hold_the_end_up_for_ever(stage):
@@ -64,8 +86,6 @@ def test_outputs_that_never_come_do_not_hold_the_end_up_for_ever(stage):
 
 
 def test_a_job_that_never_ran_has_no_outputs_to_wait_for(stage):
-    from dromon.lifecycle import events as ev
-
     job = stage(replicas=1, outputs=["m"])
     job.grant(1)
     agent = job.agent("worker-0", 1)
@@ -83,8 +103,6 @@ def test_whoever_comes_after_the_end_is_sent_away(stage):
     until(lambda: not job.member("worker-1")["connected"], "its line to end")
     job.over(2, 137)
     first.wait("stop")
-    from dromon.lifecycle import events as ev
-
     job.ask(lambda master: master.happen(ev.StopRequested("ann", 1.0)))
     first.exited(0, stopped=True)
     first.wait("bye")

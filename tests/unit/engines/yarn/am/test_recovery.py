@@ -7,9 +7,10 @@ from dromon.engines.yarn.am.scheduler import NOTHING, Registration
 
 def again(stage, first, *, seen=(), running=None, **keys):
     """The attempt after `first`, told by YARN which containers still run; all, unless said."""
+    numbers = first.held() if running is None else running
+    first.wait_written()
     job = stage(epoch=first.epoch + 1, begin=False, **keys)
     job.master.recover(job.entries)
-    numbers = first.held() if running is None else running
     still = tuple(first.containers[name(number)] for number in numbers)
     job.strange = job.master.adopt(Registration(NOTHING, containers=still))
     job.master.post(lambda: job.master.missing_after({name(number) for number in seen}))
@@ -30,6 +31,7 @@ def test_the_gang_of_an_earlier_attempt_goes_on(stage):
     for agent in agents:
         assert agent.welcome["epoch"] == 2
         agent.exited(0)
+    for agent in agents:
         agent.wait("bye")
     assert job.status()["verdict"]["cause"] == "success"
     assert job.nodes.started == []
@@ -43,8 +45,8 @@ def test_a_gang_that_was_gathering_goes_on_gathering(stage):
     assert job.held() == {1: "worker-0"}
     until(lambda: job.left() == 1, "the other to be asked for")
     job.grant(2)
-    for index in range(2):
-        assert job.agent(f"worker-{index}", index + 1).wait("again")["run"] == 1
+    agents = [job.agent(f"worker-{index}", index + 1) for index in range(2)]
+    assert [agent.wait("again")["run"] for agent in agents] == [1, 1]
 
 
 def test_a_container_that_nobody_knows_is_given_back(stage):
@@ -123,15 +125,33 @@ def test_a_member_that_ended_before_its_end_was_written_tells_it_again(stage, na
     back.wait("bye")
 
 
-def test_a_job_that_was_over_is_closed_again(stage):
+def test_a_job_that_was_over_is_closed_again_with_its_outputs(stage):
+    before = stage(replicas=1, outputs=["m"])
+    (agent,) = before.run(1)
+    agent.exited(0)
+    agent.wait("keep")
+    job = again(stage, before, replicas=1, outputs=["m"])
+    job.master.post(job.master.close_again)
+    back = job.agent("worker-0", 1, run=1)
+    back.wait("keep")
+    back.tell("kept", attempt=1, outputs=[{"path": "m/a", "size": 1}])
+    back.wait("bye")
+    back.leave()
+    until(lambda: not job._thread.is_alive(), "the master to be done")
+    assert job.master.gang.state == "succeeded"
+    assert list(job.master.closing.outputs) == ["m/a"]
+
+
+def test_agents_that_do_not_come_back_do_not_hold_the_end_up(stage):
     before = stage(replicas=1)
     (agent,) = before.run(1)
     agent.exited(0)
     agent.wait("bye")
     job = again(stage, before, replicas=1)
-    job.master.post(job.master.close_again)
+    job.ask(lambda master: master.close_again())
+    job.ahead += 61
+    job.master.post(lambda: None)
     until(lambda: not job._thread.is_alive(), "the master to be done")
-    assert job.master.gang.state == "succeeded"
 
 
 def test_three_attempts_tell_one_story(stage):
@@ -141,8 +161,8 @@ def test_three_attempts_tell_one_story(stage):
     second = again(stage, first, replicas=2)
     second.containers.update(first.containers)
     second.grant(2)
-    for index in range(2):
-        agent = second.agent(f"worker-{index}", index + 1)
+    agents = [second.agent(f"worker-{index}", index + 1) for index in range(2)]
+    for agent in agents:
         agent.wait("again")
         agent.ready()
     second.wait_state("running")
