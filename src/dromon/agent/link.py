@@ -11,8 +11,7 @@ import os
 import select
 import socket
 import time
-from collections import deque
-from typing import Callable, Deque, Dict, Optional, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
 from dromon.agent.files import read_small
 from dromon.agent.frames import FrameError, Message, pack
@@ -28,8 +27,8 @@ ANSWER_WAIT = 10.0  # a coordinator that has not proved itself by then is tried 
 class Link:
     """`identity` gives job, member and run; `state` what must be said again after every hello;
     `on_closed_record` is called when the key is gone: the job is over, and nobody will answer;
-    `seek` when the coordinator does not answer where the record says it is; `born` is the line
-    this process was forked with, if there is one."""
+    `seek` when the coordinator does not answer where the record says it is; `on_up` whenever it
+    has proved itself; `born` is the line this process was forked with, if there is one."""
 
     def __init__(
         self,
@@ -41,6 +40,7 @@ class Link:
         on_closed_record: Callable[[], None] = lambda: None,
         seek: Callable[[], None] = lambda: None,
         born: Optional[Line] = None,
+        on_up: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._record = record
@@ -50,6 +50,7 @@ class Link:
         self._on_closed_record = on_closed_record
         self._seek = seek
         self._born = born  # until it is lost
+        self._on_up = on_up
         self._line: Optional[Line] = None
         self._out = bytearray()
         self._key = b""
@@ -61,8 +62,6 @@ class Link:
         # The coordinator was there at this moment at least. What it says may be long on its way,
         # so an answer counts from when it was asked for.
         self.heard = time.monotonic()
-        self._asked: Deque[float] = deque()  # when each `alive` without an answer was said
-        self._greeted = 0.0
 
     def open(self) -> None:
         """Try to connect now; keep trying until it is up."""
@@ -118,8 +117,6 @@ class Link:
     def send(self, message: Message) -> None:
         """Say it if the line is up; if not, `state` will say what matters once it is."""
         if self.is_up:
-            if message["op"] == "alive":
-                self._asked.append(time.monotonic())
             self._write(pack(message))
 
     def _retry(self) -> None:
@@ -170,8 +167,8 @@ class Link:
         while line.waiting and self._line is line:  # what is said may lead to its end
             message = line.waiting.popleft()
             if self.is_up:
-                if message.get("op") == "alive" and self._asked:
-                    self.heard = max(self.heard, self._asked.popleft())
+                if message.get("op") == "alive":
+                    self.heard = max(self.heard, float(message["asked"]))
                 self._on_message(message)
                 continue
             try:
@@ -199,7 +196,6 @@ class Link:
             state = self._state()
             self._said_ready = state is not None and state["op"] == "ready"
             more = pack(state) if state is not None and self._said_ready else b""
-            self._greeted = time.monotonic()
             self._write(pack(hello) + more)
         elif op == "welcome":
             epoch = int(message["epoch"])
@@ -213,12 +209,11 @@ class Link:
     def _welcomed(self) -> None:
         self._loop.cancel("link")
         self.is_up = True
-        self.heard = max(self.heard, self._greeted)
-        self._asked.clear()
         self._wait = FIRST_WAIT
         state = self._state()
         if state is not None and not (self._said_ready and state["op"] == "ready"):
             self.send(state)
+        self._on_up()
 
 
 def _read_coordinator(path: str) -> Tuple[str, int]:

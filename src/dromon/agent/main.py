@@ -44,7 +44,7 @@ class Agent:
         record = Record(plan.record)
         self._link = Link(
             self._loop, record, self._identity, self._state, self._hear, self._on_closed_record,
-            place.seek, born,
+            place.seek, born, self._ask,
         )  # fmt: skip
         self._parting: Optional[Message] = None  # the last word, until all is brought home
         self._next: Optional[Tuple[int, int]] = None  # run and attempt to begin once this is over
@@ -186,7 +186,7 @@ class Agent:
 
     def _state(self) -> Optional[Message]:
         if self._parting is not None:  # not yet: see `_say`
-            return {"op": "alive", "run": self._plan.run}
+            return {"op": "alive", "run": self._plan.run, "asked": time.monotonic()}
         return self._run.state if self._plan.run else None
 
     def _identity(self) -> Dict[str, object]:
@@ -223,6 +223,12 @@ class Agent:
             self._leaving = phase == EXITED
             self._run.stop(self._plan.grace, verdict.LOST)
 
+    def _ask(self) -> None:
+        """For a word that renews the lease."""
+        if self._plan.lease is not None:
+            asked = time.monotonic()
+            self._link.send({"op": "alive", "run": self._plan.run, "asked": asked})
+
     def _keep_lease(self) -> None:
         """Ask the coordinator for a word well before the lease is over. Without an answer the line,
         which may look whole, is tried anew: another one may have taken over. Without one for all
@@ -235,7 +241,7 @@ class Agent:
                 self._link.open()
             elif silence > 1.5 * step:
                 self._place.seek()
-            self._link.send({"op": "alive", "run": self._plan.run})
+            self._ask()
             self._loop.after("lease", min(lease - silence, step), self._keep_lease)
             return
         self._link.open()

@@ -10,8 +10,8 @@ Frames of `frames`. The agent connects; either side may be restarted and the tal
     coordinator  world      world                 World.to_json(): the barrier is open, start
     agent        started    pid                   unless it ends at once, in silence
     agent        beat       memory cpu gpu        every few seconds
-    agent        alive                            where it has a lease, several times in it
-    coordinator  alive                            the answer, which renews the lease
+    agent        alive      asked                 where it has a lease, several times in it
+    coordinator  alive      asked                 the answer, which renews the lease
     coordinator  stop       grace reason          please end
     agent        exited     exit [stays]          Exit.to_json(); sent until acknowledged
     coordinator  again      run attempt           start over in place: reserve, ready, …
@@ -22,8 +22,8 @@ reconnect the agent says hello and repeats its last state (ready, started or exi
 follow `hello` at once, without waiting for the welcome. `bye` before the exit means: end, then
 leave without a word.
 
-A lease counts from the moment the agent asked, not from when it heard: an answer may be long on
-its way, and whoever gave it counts from when it was given. A welcome renews it too, from the hello.
+A lease counts from the moment the agent asked (by its own clock), not from when it heard: an answer
+may be long on its way, and whoever gave it counts from when it was given. No other word renews it.
 
 An agent that was forked with a line to its coordinator (see `launcher`) needs no proof on it: it
 starts with `ready`. When it `stays`, it is there for another member's run once it is dismissed: a

@@ -111,7 +111,7 @@ class Coordinator:
         every message names the run it is about."""
         op, run = message.get("op"), int(message.get("run", run))
         if op == "alive":
-            return [Send(peer, {"op": "alive"})]
+            return [Send(peer, {"op": "alive", "asked": message["asked"]})]
         if op == "ready":
             ports = tuple(int(p) for p in message["ports"])
             return self.on_event(ev.MemberReady(member, run, str(message["host"]), ports), now)

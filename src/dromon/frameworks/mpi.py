@@ -129,6 +129,12 @@ def environment(world: World, member: Member, process: int, directory: str) -> D
     if len({m.host for m in world.members}) < len(world.members):
         # Its two-level collectives wait for ever when two "hosts" are one machine.
         variables["OMPI_MCA_coll_han_priority"] = "0"
+    crowded = [m.host for m in world.members if m.processes > 1]
+    if len(set(crowded)) < len(crowded):
+        # Ranks name what they share in memory by host and number within it: those of two "hosts"
+        # on one machine would take each other's, and crash.
+        variables["OMPI_MCA_btl"] = "^sm,vader"
+        variables["OMPI_MCA_osc"] = "^sm"
     if is_loopback(world):
         variables["OMPI_MCA_btl_tcp_if_include"] = "lo"
     return variables

@@ -79,6 +79,8 @@ class Scene:
     def submit(self, *, deaf: bool = False, **job: Any) -> str:
         for role in job["roles"].values():
             role.setdefault("node_label", "gpu")
+            if role["node_label"] is None:
+                del role["node_label"]
         return jobs.run(self.engine, BEATS.format(deaf=deaf), **job)
 
     def go(self, ref: str) -> None:
@@ -162,18 +164,18 @@ class Scene:
 
     @contextlib.contextmanager
     def cut_off(self, ref: str, member: str) -> Iterator[None]:
-        """Its agent's line is gone, and wherever it looks for its master nobody answers."""
+        """Its agent's line is gone, and where it looks for its master nobody answers; in the end
+        it finds the way again."""
         front, agent = self.front(ref, member), self.agent(ref, member)
         home = jobs.mapping(Path(f"/proc/{front}/environ").read_bytes())["PWD"]
         record = Record(f"{home}/record")
         known = json.loads(Path(record.coordinator).read_text())
         with socket.create_server(("127.0.0.1", 0)) as nobody:
             address = f"tcp:127.0.0.1:{nobody.getsockname()[1]}"
-            away = json.dumps({"address": address, "epoch": known["epoch"] + 100})
-            Path(f"{record.coordinator}.away").write_text(away)
-            os.replace(f"{record.coordinator}.away", record.coordinator)
+            _put(record.coordinator, {**known, "address": address})
             _shut(agent, int(known["address"].rpartition(":")[2]))
             yield
+        _put(record.coordinator, known)
 
 
 def safe_mode(bed: Bed, action: int) -> None:
@@ -207,6 +209,11 @@ def alive(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
+
+
+def _put(path: str, data: Any) -> None:
+    Path(f"{path}.put").write_text(json.dumps(data))
+    os.replace(f"{path}.put", path)
 
 
 def _children(pid: int) -> list[int]:

@@ -32,7 +32,7 @@ def path(name):
 """
 SMALL = {"cpus": 1, "memory": "64MiB"}
 NODE = {"python": sys.executable, "master": {"memory": 128}}
-PATIENCE = float(os.environ.get("V2_PATIENCE", "180"))  # seconds; a machine may have other work
+PATIENCE = float(os.environ.get("DROMON_TEST_PATIENCE", "180"))  # seconds; a machine may have other work
 
 
 def engine(bed: Bed, home: Path | str, **context: Any) -> YarnEngine:

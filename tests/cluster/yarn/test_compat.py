@@ -1,21 +1,24 @@
 """Programs for tf-yarn and command lines of `ydl-mx` on a real YARN.
 
-TensorFlow itself takes gigabytes and is shown in `tests/frameworks`; here a stand-in for it travels
-in `files=`. MXNet is real.
+Programs of the early form bring TensorFlow with them, the last one that has Estimator. Those of the
+late form ship the Python they run in, which has none here: a stand-in travels in `files=`.
 """
 
+import getpass
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from testbeds.yarn.bed import Bed
 
 from dromon.compat.tf_yarn import Experiment, RunFailed, TaskSpec, run_on_yarn
+from dromon.hadoop.webhdfs import WebHdfs
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[3]
 TENSORFLOW = """
@@ -94,7 +97,35 @@ def test_failure_in_a_container_is_raised_here_after_its_retry():
     assert failed.value.__cause__.args == ("try 1",)
 
 
-def test_mxnet_line_runs_with_everything_in_the_cluster(home, dromon):
+def program(home: Path, name: str, *words: object) -> str:
+    """One of the examples, started as its user would."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "tf-yarn" / name), *map(str, words)],
+        env={**os.environ, "DROMON_HOME": str(home)},
+        capture_output=True, text=True, timeout=850, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_estimator_with_every_kind_of_task_learns_and_is_evaluated(home, dromon, tmp_path):
+    told = program(home, "linear_classifier.py", tmp_path / "model")
+    assert told == "trained on ['chief:0', 'evaluator:0', 'ps:0', 'worker:0']\n"
+    logs = dromon("logs", "linearclassifier", "--on", "yarn").stdout
+    evaluated = [line for line in logs.splitlines() if "evaluated" in line]
+    assert any("'global_step': 200" in line for line in evaluated)
+    assert "evaluator:0 of {'chief': 1, 'worker': 1, 'ps': 1}" in logs
+
+
+def test_keras_model_is_mirrored_over_chief_and_worker(home, dromon, tmp_path):
+    program(home, "keras_model.py", tmp_path / "model")
+    logs = dromon("logs", "@last", "--on", "yarn").stdout
+    assert "group_size = 2" in logs  # gradients were summed over both
+    assert f"evaluated {tmp_path}/model/epoch-3" in logs
+    assert (tmp_path / "model" / "epoch-3" / "saved_model.pb").exists()
+
+
+def test_mxnet_line_runs_with_everything_in_the_cluster(home, dromon, bed):
     done = subprocess.run(
         [sys.executable, "-m", "dromon.compat.ydl_mx", "--n", "2", "--s", "1", "--jobname", "J",
          "--jar", "ignored.jar", "train_points.py", "--kv-store", "dist_sync",
@@ -108,6 +139,13 @@ def test_mxnet_line_runs_with_everything_in_the_cluster(home, dromon):
     assert min(float(line.split()[-1]) for line in said if " accuracy " in line) > 0.9
     shown = json.loads(dromon("show", "j", "--on", "yarn", "-o", "json").stdout)
     assert "points-0005.params" in {Path(o["path"]).name for o in shown["outputs"]}
+    # Results and logs are on HDFS, wherever it was submitted from.
+    path = urlsplit(shown["record"]).path + "/outputs/points-0005.params"
+    kept = WebHdfs([bed.plan.web("namenode")], getpass.getuser()).stat(path)
+    assert kept is not None
+    assert kept.length > 0
+    logs = dromon("logs", "j", "--on", "yarn").stdout
+    assert {"worker 0 of 2", "worker 1 of 2"} <= {s.partition(" | ")[2] for s in logs.splitlines()}
     assert {m["member"] for m in shown["members"]} == {
         "scheduler-0", "server-0", "worker-0", "worker-1",
     }  # fmt: skip

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jobs
 import pytest
 from testbeds.yarn.bed import Bed
-from tests.cluster.yarn import jobs
 
 import dromon
 from dromon.engines.yarn.engine import YarnEngine

@@ -2,17 +2,24 @@
 
 import getpass
 import json
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from collections.abc import Callable
+import venv
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jobs
 import pytest
 from testbeds.yarn import ready
 from testbeds.yarn.bed import Bed
 
+from dromon.engines.yarn.engine import YarnEngine
 from dromon.errors import EnvironmentFailed
 from dromon.packaging.archive import Archive, environment_archive
 
@@ -35,6 +42,31 @@ print(json.dumps({
     "cached": numpy.__spec__.cached, "has_bytecode": os.path.exists(numpy.__spec__.cached),
     "libraries": mapped(),
 }))
+"""
+
+# A program of somebody's own environment, as pip installs it, and the command that starts it.
+GREETING = """
+import json, os, sys
+from dromon.hadoop import credentials, token
+from dromon.hadoop.webhdfs import WebHdfs
+
+def main():
+    folders = os.environ["PATH"].split(":")
+    found = [os.path.join(f, n) for f in folders for n in os.listdir(f) if n.startswith("python")]
+    with open(os.environ["HADOOP_TOKEN_FILE_LOCATION"], "rb") as file:
+        given = credentials.load(file.read())
+    (own,) = given.of_kind(token.HDFS_DELEGATION)
+    hdfs = WebHdfs([sys.argv[1]], "", credentials.to_url(own))
+    print(json.dumps({
+        "prefix": sys.prefix, "executable": sys.executable, "pythons": found, "pwd": os.getcwd(),
+        "kinds": sorted(each.kind for each in given.tokens.values()),
+        "read": hdfs.read("/tmp/private").decode(), "rank": os.environ["DROMON_RANK"],
+    }), flush=True)
+"""
+START = """#!{python}
+import sys
+from greeting import main
+sys.exit(main())
 """
 
 
@@ -162,3 +194,92 @@ def test_a_node_without_python_runs_the_environment_and_unpacks_it_once(
     assert len({tuple(found["inode"]) for found in again}) == 1
     assert len({found["real"] for found in again}) == 1
     assert len({found["pwd"] for found in again}) == len(again)
+
+
+# ---- jobs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="dromon-", dir="/tmp") as path:
+        yield Path(path)
+
+
+@pytest.fixture(scope="module")
+def bare(new_bed: Callable[..., Bed], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A node whose PATH has every program of this machine but Python, and a NameNode that issues
+    tokens although security is off."""
+    tools = tmp_path_factory.mktemp("tools")
+    for folder in map(Path, os.environ["PATH"].split(":")):
+        for program in folder.iterdir() if folder.is_dir() else ():
+            if not program.name.startswith("py") and not (tools / program.name).is_symlink():
+                (tools / program.name).symlink_to(program)
+    settings = {
+        "yarn.nodemanager.admin-env": f"PATH={tools}",
+        "dfs.namenode.delegation.token.always-use": "true",
+    }
+    bed = new_bed(nodes=1, settings=settings)
+    yield bed
+    bed.down()
+
+
+def said(engine: YarnEngine, ref: str) -> list[dict[str, Any]]:
+    status = jobs.ended(engine, ref)
+    assert status.state == "succeeded", jobs.told(engine, ref)
+    return [json.loads(text) for text in jobs.texts(engine, ref)]
+
+
+def test_master_and_members_bring_their_python_commands_and_tokens(
+    bare: Bed, home: Path, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "own", with_pip=False)
+    python = tmp_path / "own" / "bin" / "python"
+    packages = next((tmp_path / "own" / "lib").glob("python*/site-packages"))
+    (packages / "greeting.py").write_text(GREETING)
+    (tmp_path / "own" / "bin" / "greet").write_text(START.format(python=python))
+    (tmp_path / "own" / "bin" / "greet").chmod(0o755)
+    engine = jobs.engine(bare, home)
+    engine.hdfs.write("/tmp/private", b"for its owner", permission="600")
+    asked = jobs.request(replicas=2, command=["greet", bare.plan.web("namenode")])
+    asked["data"]["yarn"].pop("python")
+    found = said(engine, str(engine.start({**asked, "python": str(python)})["id"]))
+    shutil.rmtree(tmp_path / "own")
+    assert sorted(each["rank"] for each in found) == ["0", "1"]
+    for each in found:
+        assert each["prefix"].endswith("/environment")
+        assert each["executable"].startswith(f"{each['prefix']}/bin/")
+        assert each["pythons"]
+        assert all(python.startswith(f"{each['prefix']}/bin/") for python in each["pythons"])
+        # The master's own token is not for members.
+        assert each["kinds"] == ["HDFS_DELEGATION_TOKEN"]
+        assert each["read"] == "for its owner"
+    engine.close()
+
+
+def oldest_python() -> str:
+    own = "import sys; print(sys.executable)"
+    for python in ("python3.9", "/usr/bin/python3"):
+        try:
+            return subprocess.check_output([python, "-c", own], text=True).strip()
+        except (OSError, subprocess.CalledProcessError):
+            continue
+    return sys.executable
+
+
+def test_python_of_the_nodes_serves_master_and_members(bed: Bed, home: Path) -> None:
+    """The oldest there is; it need not be the client's."""
+    old = oldest_python()
+    engine = jobs.engine(bed, home)
+    script = """
+        import dromon
+        say(json.dumps({"version": sys.version_info[:2], "path": sys.executable,
+                        "rank": dromon.context().rank}))
+    """
+    asked = jobs.request(script, replicas=2, yarn={"python": old})
+    asked["data"]["command"][:2] = ["python"]
+    uploaded = engine.staging.uploaded
+    found = said(engine, str(engine.start(asked)["id"]))
+    assert sorted(each["rank"] for each in found) == [0, 1]
+    assert {each["path"] for each in found} == {old}
+    assert engine.staging.uploaded - uploaded < 2**21  # no interpreter is among it
+    engine.close()

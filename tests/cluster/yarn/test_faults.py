@@ -87,13 +87,14 @@ def test_members_of_a_lost_node_end_before_the_gang_begins_again_elsewhere(scene
 def test_a_member_that_is_cut_off_with_its_node_ends_itself_before_it_is_replaced(scene: Scene):
     roles = {"cut": {"replicas": 1}, "stiff": {"replicas": 1}, "other": {"replicas": 1}}
     scene.bed.label("node3", "")
-    roles["other"]["node_label"] = ""
+    roles["other"]["node_label"] = None
     try:
         ref = scene.run(roles=roles, deaf=True, policies=ALONE, stop_grace=1, yarn={"lease": 20})
     finally:
         scene.bed.label("node3", "gpu")
     assert scene.node_of(ref, "cut-0") == scene.node_of(ref, "stiff-0") == "node2"
-    other, orphan = scene.now(ref)["other-0"].pid, scene.front(ref, "stiff-0")
+    other = scene.now(ref)["other-0"].pid
+    orphans = scene.front(ref, "cut-0"), scene.front(ref, "stiff-0")
     # Of one agent the line is cut; the other one is stiff, as on a machine that stands still.
     with frozen(scene.agent(ref, "stiff-0")), scene.cut_off(ref, "cut-0"):
         scene.bed.kill("node2")
@@ -101,8 +102,8 @@ def test_a_member_that_is_cut_off_with_its_node_ends_itself_before_it_is_replace
         assert scene.now(ref)["cut-0"]  # nobody has told it: only its lease ends it
         scene.until(lambda: len(scene.of(ref, "cut-0")) == 2, "its replacement", ref)
         scene.until(lambda: len(scene.of(ref, "stiff-0")) == 2, "its replacement", ref)
-        assert alive(orphan)
-    scene.until(lambda: not alive(orphan), "the end of the one that was stiff", ref)
+        assert alive(orphans[1])
+    scene.until(lambda: not any(map(alive, orphans)), "both to leave when they are back", ref)
     scene.beats_on(ref, "stiff-0")
     scene.go(ref)
     assert never_beside_each_other(scene.of(ref, "cut-0"))
@@ -149,10 +150,11 @@ def test_while_hdfs_takes_nothing_members_go_on_and_decisions_follow_later(scene
     finally:
         safe_mode(scene.bed, LEAVE)
     scene.until(lambda: len(scene.of(ref, "worker-1")) == 2, "its next run", ref)
+    assert scene.engine.status(ref).state == "running"
     scene.bed.kill("namenode")
     scene.beats_on(ref, "worker-0")
     scene.beats_on(ref, "worker-1")
-    assert scene.engine.status(ref).state == "running"
+    assert scene.engine.status(ref).state == "running"  # its master knows
     scene.bed.start("namenode")
     scene.go(ref)
     assert len(scene.of(ref, "worker-0")) == 1
@@ -175,7 +177,7 @@ def test_an_upload_without_any_data_node_says_so_and_works_once_there_is_one(
         scene.bed.start("datanode")
         scene.engine.close()
     ref = str(scene.engine.start(asked)["id"])
-    assert jobs.ended(scene.engine, ref).state == "succeeded"
+    assert jobs.ended(scene.engine, ref).state == "succeeded", jobs.told(scene.engine, ref)
     assert jobs.texts(scene.engine, ref) == [str(1 << 20)]
 
 
@@ -238,7 +240,7 @@ def test_a_client_killed_at_any_point_of_submitting_leaves_one_job_at_most(
     again = scene.engine.start(asked)
     assert again["id"] == id
     assert again["created"] == (point != "submitted")
-    assert jobs.ended(scene.engine, id).state == "succeeded"
+    assert jobs.ended(scene.engine, id).state == "succeeded", jobs.told(scene.engine, id)
     assert jobs.texts(scene.engine, id) == ["it ran"]
     assert len(scene.engine.manager.reports(tags=[application.tag(id)])) == 1
     scene.engine.collect(older_than=0)

@@ -48,6 +48,7 @@ class FakeCoordinator:
         self.key, self.epoch = key, epoch
         self.opens, self.dismisses, self.gpus = opens, dismisses, gpus
         self.trusts, self.framework = trusts, framework
+        self.renews = False  # leases
         self.heard: list[dict[str, Any]] = []
         self.lines = 0
         self._connections: list[socket.socket] = []
@@ -103,6 +104,8 @@ class FakeCoordinator:
         self.heard.append(message)
         if op == "ready" and self.opens:
             connection.sendall(pack(self.barrier(message["ports"])))
+        if op == "alive" and self.renews:
+            connection.sendall(pack({"op": "alive", "asked": message["asked"]}))
         if op == "exited" and self.dismisses:
             connection.sendall(pack({"op": "bye"}))
 

@@ -82,17 +82,37 @@ def test_member_is_stopped_when_its_lease_runs_out(stage):
     assert (exit["cause"], exit["stopped"]) == ("lost", True)
 
 
-def test_lease_is_renewed_by_any_word(stage):
+def test_lease_is_renewed_by_answers(stage):
     coordinator = stage.coordinator()
+    coordinator.renews = True
     stage.launch(stage.python("import time; time.sleep(1.5)", lease=0.8))
-    coordinator.wait_for("started")
+    assert stage.exit()["code"] == 0
+    assert len(coordinator.said("alive")) > 3
+
+
+def test_answer_counts_from_when_it_was_asked_for(stage):
+    coordinator = stage.coordinator()
+    stage.launch(stage.python(SLEEPS, lease=1.0, grace=0.1))
+    first = coordinator.wait_for("alive")
     while not (stage.directory() / "exit.json").exists():
-        try:
-            coordinator.send({"op": "alive"})
+        try:  # long on its way: said anew, it renews nothing
+            coordinator.send({"op": "alive", "asked": first["asked"]})
         except (OSError, IndexError):
             break
         time.sleep(0.05)
-    assert stage.exit()["code"] == 0
+    assert stage.exit()["cause"] == "lost"
+
+
+def test_coordinator_that_welcomes_and_then_says_nothing_is_left_for_the_next(stage):
+    silent = stage.coordinator(epoch=1)
+    stage.launch(stage.python(SLEEPS, lease=4.0))
+    silent.wait_for("started")
+    following = stage.coordinator(epoch=2)
+    following.renews = True
+    following.wait_for("started")
+    assert not (stage.directory() / "exit.json").exists()
+    following.send({"op": "stop", "grace": 0.0, "reason": "stop"})
+    following.wait_for("exited")
 
 
 def test_agent_starts_over_in_place(stage):

@@ -197,8 +197,8 @@ def test_messages_are_about_the_run_they_name_not_the_one_of_the_hello():
 
 def test_a_sign_of_life_is_answered_and_nothing_is_kept():
     for made in (running(), in_place()):
-        effects = made.on_message(100, "worker-0", 1, {"op": "alive", "run": 1}, 9.0)
-        assert effects == [Send(100, {"op": "alive"})]
+        effects = made.on_message(100, "worker-0", 1, {"op": "alive", "run": 1, "asked": 5.5}, 9.0)
+        assert effects == [Send(100, {"op": "alive", "asked": 5.5})]
 
 
 def test_all_exits_finish_the_job():

@@ -274,3 +274,12 @@ def test_mpi_on_machines_of_their_own_keeps_its_collectives_and_interfaces():
     pair = world("mpi", Member("worker", 0, 0, "10.0.0.1"), Member("worker", 1, 1, "10.0.0.2"))
     got = variables(pair, 0, directory="/job")
     assert not {"OMPI_MCA_coll_han_priority", "OMPI_MCA_btl_tcp_if_include"} & set(got)
+
+
+@pytest.mark.parametrize(("hosts", "apart"), [("ab", True), ("aa", False)])
+def test_mpi_shares_memory_unless_several_ranks_of_two_places_meet(hosts, apart):
+    first, second = (
+        Member("worker", n, n, f"10.0.0.{host}", processes=2) for n, host in enumerate(hosts)
+    )
+    got = variables(world("mpi", first, second), 0, directory="/job")
+    assert ("OMPI_MCA_btl" not in got) is apart

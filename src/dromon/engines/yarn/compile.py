@@ -24,6 +24,7 @@ AGENT_MEMORY = 64  # MB beside the member's own
 DEFAULT_MEMORY = 2048  # MB, where the job does not say
 MASTER = {"memory": 256, "vcores": 1, "attempts": 4}
 SIDE = {"memory": 1024, "vcores": 1}  # TensorBoard's container
+EXPIRY = 600.0
 LEASE = 60.0  # seconds beyond the time YARN takes to notice that a master's node is gone
 NODE_PYTHON = "python3"
 
@@ -34,7 +35,9 @@ LACKS = {
     "resources.shm": "a node's /dev/shm is shared by all containers on it",
 }
 # What may stand under `yarn:`.
-HATCHES = ("application", "lease", "master", "patience", "python", "resources")
+HATCHES = ("application", "lease", "master", "patience", "python", "resources", "roles")
+# And under `yarn.roles.ROLE`: where its containers should be, what else they need.
+ROLE_HATCHES = ("hosts", "racks", "resources", "strict")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Target:
     logs_aggregated: bool = True
     shared: str = ""  # a directory that all nodes see
     name_node: str = ""  # the default one, or its nameservice, as in hdfs://NAME
+    expiry: float = EXPIRY  # seconds in which YARN gives up nobody it has heard
     lease: float = LEASE
 
     def record(self, id: str) -> str:
@@ -68,7 +72,7 @@ def compile_launch(launch: Launch, target: Target) -> Submission:
     }
     marks = {name: volume["mark"] for name, volume in volumes.items()}
     roles = {
-        name: _role(job, name, marks, hatches.get("resources", {}))
+        name: _role(job, name, marks, hatches)
         for name in frameworks.rank_order(job.framework, list(job.roles))
     }
     master = {**MASTER, **hatches.get("master", {})}
@@ -85,6 +89,7 @@ def compile_launch(launch: Launch, target: Target) -> Submission:
         "gang": gang_plan(launch.id, job).to_json(),
         "grace": _grace(job.stop_grace, target.preemption_wait),
         "lease": float(hatches.get("lease", target.lease)),
+        "expiry": target.expiry,
         "patience": dict(hatches.get("patience", {})),
         "python": node_python or "environment/bin/python",
         "master": {**master, "python": node_python or "runtime/bin/python"},
@@ -118,8 +123,11 @@ def compile_launch(launch: Launch, target: Target) -> Submission:
     return Submission("yarn", launch.id, request, launch.supplied)
 
 
-def _role(job: Job, name: str, marks: Mapping[str, str], more: Mapping[str, int]) -> dict[str, Any]:
-    asked = job.roles[name]
+def _role(
+    job: Job, name: str, marks: Mapping[str, str], hatches: Mapping[str, Any]
+) -> dict[str, Any]:
+    asked, own = job.roles[name], dict(hatches.get("roles", {}).get(name, {}))
+    more = {**hatches.get("resources", {}), **own.get("resources", {})}
     command: str | list[str]
     if isinstance(asked.command, str):
         command = volume_paths(asked.command, marks)
@@ -138,6 +146,9 @@ def _role(job: Job, name: str, marks: Mapping[str, str], more: Mapping[str, int]
         "env": {k: v for k, v in {**job.env, **asked.env}.items() if v is not None},
         "label": asked.node_label or "",
         "spread": asked.spread,
+        "hosts": list(own.get("hosts", [])),
+        "racks": list(own.get("racks", [])),
+        "strict": bool(own.get("strict", False)),
         "container": {
             "memory": (DEFAULT_MEMORY if memory is None else math.ceil(memory / 2**20))
             + AGENT_MEMORY,
@@ -214,6 +225,13 @@ def _refuse(launch: Launch, job: Job, hatches: Mapping[str, Any]) -> None:
         raise Refused(
             f"yarn.{unknown[0]}: there is no such setting", hint=f"There are {', '.join(HATCHES)}."
         )
+    for name, own in dict(hatches.get("roles", {})).items():
+        wrong = sorted(set(own) - set(ROLE_HATCHES)) if name in job.roles else [""]
+        if wrong:
+            place = f"yarn.roles.{name}" + (f".{wrong[0]}" if wrong[0] else "")
+            words = ", ".join(ROLE_HATCHES if wrong[0] else job.roles)
+            raise Refused(f"{place}: there is no such {'setting' if wrong[0] else 'role'}",
+                          hint=f"There are {words}.")  # fmt: skip
     if launch.environment["kind"] == "image":
         raise Refused(
             f"environment.image: {LACKS['environment.image']}",

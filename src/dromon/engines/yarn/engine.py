@@ -97,6 +97,7 @@ class YarnEngine:
     @cached_property
     def target(self) -> Target:
         ask = self.cluster.effective
+        expiries = [float(ask(key, "600000")) / 1000 for key in EXPIRIES]
         wait = None
         if ask("yarn.resourcemanager.scheduler.monitor.enable", "false") == "true":
             wait = float(ask(PREEMPTION, "15000")) / 1000
@@ -112,9 +113,10 @@ class YarnEngine:
             logs_aggregated=ask("yarn.log-aggregation-enable") == "true",
             shared=self.context.shared,
             name_node=self.cluster.name_service.name,
+            expiry=min(expiries),
             # Members outlive the loss of their master's node: the next one comes in time. A lost
             # node of their own is noticed as late, so its members are hardly replaced any later.
-            lease=LEASE + max(float(ask(key, "600000")) for key in EXPIRIES) / 1000,
+            lease=LEASE + max(expiries),
         )
 
     @cached_property

@@ -28,7 +28,8 @@ class Live:
 
     def __init__(self, id: str, urls: list[str], key: bytes) -> None:
         self._id = id
-        self._urls = [url.rstrip("/") for url in urls if url]
+        # Where there is none, YARN says N/A.
+        self._urls = [url.rstrip("/") for url in urls if url.startswith("http")]
         self._key = key
 
     def status(self) -> dict[str, Any]:

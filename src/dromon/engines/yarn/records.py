@@ -18,7 +18,8 @@ def timeline(staging: Staging, id: str, submitted: float) -> list[dict[str, Any]
     found: list[dict[str, Any]] = [{"time": submitted, "event": "Submitted"}]
     record = staging.record(id)
     try:
-        journals = sorted(n for n, _ in staging.hdfs.list(record) if n.startswith("journal-"))
+        found_there = (name for name, _ in staging.hdfs.list(record))
+        journals = sorted((n for n in found_there if n.startswith("journal-")), key=_attempt_of)
     except NotThere:
         return found
     for journal in journals:
@@ -29,6 +30,10 @@ def timeline(staging: Staging, id: str, submitted: float) -> list[dict[str, Any]
                     kind = detail.pop("kind")
                     found.append({"time": entry["time"], "event": kind, "detail": detail})
     return found
+
+
+def _attempt_of(journal: str) -> int:
+    return int(journal.removeprefix("journal-").removesuffix(".closed"))
 
 
 def metrics(staging: Staging, id: str, runs: Iterable[tuple[str, int, Any]]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def status(report: Report, standing: Standing | None) -> JobStatus:
         name=id.rpartition("-")[0],
         state=state,
         engine="yarn",
-        queue=report.queue,
+        queue=_queue(report.queue),
         priority=report.priority,
         submitted=report.submitted,
         started=told.get("started"),
@@ -44,6 +44,12 @@ def status(report: Report, standing: Standing | None) -> JobStatus:
             **{kind: float(n) for kind, n in report.used.others.items() if n},
         },
     )
+
+
+def _queue(path: str) -> str:
+    """As people write it: some versions of YARN put the root in front."""
+    parts = path.split(".")
+    return parts[1] if len(parts) == 2 and parts[0] == "root" else path
 
 
 def _outcome(

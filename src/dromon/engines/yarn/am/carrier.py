@@ -131,7 +131,7 @@ class Carrier:
                         text = file.read()
                     self._tell(
                         place, "run", attempt, f"{script}.end", script=text, path=script,
-                        directory=directory, root=self._root,
+                        directory=directory, root=self._root, links=self._links(),
                     )  # fmt: skip
         self._tell(place, "end", attempt)
 
@@ -152,6 +152,8 @@ class Carrier:
         script = os.path.join(directory, f"{self._member}.{message['number']}")
         text = str(message["script"]).replace(str(message["path"]), script)
         text = text.replace(str(message["directory"]), directory)
+        for name, real in message["links"].items():
+            text = text.replace(str(real), os.path.join(self._root, name))
         text = text.replace(str(message["root"]), self._root)
         os.mkfifo(f"{script}.end", 0o600)
         with open(script, "w", encoding="utf-8") as file:
@@ -163,6 +165,12 @@ class Carrier:
         for path in (script, f"{script}.end"):
             os.unlink(path)
         self._tell(str(message["from"]), "code", attempt, of=message["number"], code=code)
+
+    def _links(self) -> dict[str, str]:
+        """What YARN keeps in its cache lies elsewhere on every node; programs look through links
+        to find what was installed beside them."""
+        found = [entry for entry in os.scandir(self._root) if entry.is_symlink()]
+        return {entry.name: os.path.realpath(entry.path) for entry in found}
 
     def _is_over(self, directory: str) -> bool:
         return _attempt_of(directory) < self._attempt

@@ -1,5 +1,8 @@
 """The end of a job: outputs brought home by the agents, then the agents sent away.
 
+Members have directories of their own, and may have written the same path: each tells first what
+it has, and of the same path the first rank's is kept.
+
 No socket here: `Master` sends, and tells what it heard.
 """
 
@@ -25,6 +28,8 @@ class Closing:
         self._master = master
         self.outputs: dict[str, dict[str, Any]] = {}  # path -> as the agent told it
         self._asked: dict[int, str] = {}
+        self._found: dict[str, list[str]] = {}  # member -> paths it has
+        self._shares: dict[str, list[str]] | None = None  # member -> paths it keeps, once decided
         self._left = False
         self.is_done = False
         self._awaited = set(awaited)
@@ -35,16 +40,20 @@ class Closing:
 
     def _ask(self, peer: int, member: str) -> None:
         attempt = self._master.gang.attempt
-        if self._master.request["outputs"] and attempt:
+        if not self._master.request["outputs"] or not attempt:
+            return
+        question: Message = {"op": "keep", "attempt": attempt}
+        if self._shares is not None:
+            question["paths"] = self._shares.get(member, [])
+        if question.get("paths") != []:
             self._asked[peer] = member
-            self._master.send(peer, {"op": "keep", "attempt": attempt})
+            self._master.send(peer, question)
 
     def on_kept(self, member: str, message: Message) -> None:
-        for output in message["outputs"]:
-            # Members have directories of their own; of the same path the first rank's counts.
-            known = self.outputs.get(output["path"])
-            if known is None or self._rank(member) < self._rank(known["member"]):
-                self.outputs[output["path"]] = {**output, "member": member}
+        if "found" in message:
+            self._found[member] = message["found"]
+        for output in message.get("outputs", ()):
+            self.outputs[output["path"]] = {**output, "member": member}
         for peer, name in list(self._asked.items()):
             if name == member:
                 del self._asked[peer]
@@ -93,8 +102,23 @@ class Closing:
         known = self._master.gang.members.get(member)
         return known.rank if known is not None and known.rank is not None else 1 << 30
 
+    def _divide(self) -> None:
+        taken: set[str] = set()
+        self._shares = {}
+        for member in sorted(self._found, key=self._rank):
+            self._shares[member] = [path for path in self._found[member] if path not in taken]
+            taken.update(self._shares[member])
+        peers = self._master.coordinator.peers
+        for member, peer in list(peers.items()):
+            self._ask(peer, member)
+        gone = {m for m, paths in self._shares.items() if paths and m not in peers}
+        self._awaited |= {m for m in gone if self._master.gathering.container_of(m) is not None}
+        self.deadline = self._master._now() + (RETURN if self._awaited else OUTPUTS)
+
     def _go_on(self) -> None:
         master = self._master
+        if self._shares is None and not (self._asked or self._awaited):
+            self._divide()
         if self._asked or self._awaited:
             return
         if not self._left:

@@ -15,6 +15,7 @@ import re
 import shutil
 import tarfile
 import threading
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,11 +48,12 @@ class Container(Place):
         self._log_dir = log_dir
         self._hdfs = hdfs
         self._home = str(request["cluster"]["record"])
+        self.is_over = False  # nothing is told any more
         self._wake: Callable[[], None] = lambda: None
         self._words: list[Message] = []
         self._laid_out: dict[int, str | None] = {}  # run -> None while under way, else trouble
         self._home_with: dict[int, bool] = {}
-        self._kept: dict[int, Message] = {}
+        self._kept: dict[tuple[Any, ...], Message] = {}  # attempt and paths -> what was told
         self._lock = threading.Lock()
         self._seeking = False
         # Absolute: the agent goes to its member's directory when it starts one.
@@ -85,7 +87,7 @@ class Container(Place):
         if plan.run not in self._home_with:
             self._home_with[plan.run] = False
             self._in_thread(lambda: self._bring_home(plan))
-        return self._home_with[plan.run]
+        return self._home_with[plan.run] and not self.is_over
 
     def seek(self) -> None:
         with self._lock:
@@ -99,13 +101,17 @@ class Container(Place):
         if op == "read":
             self._say(self._read(message))
         elif op == "keep":
-            attempt = int(message["attempt"])
-            known = self._kept.get(attempt)
+            attempt, paths = int(message["attempt"]), message.get("paths")
+            if paths is None:
+                found = _files(self._record.work(attempt), self._request["outputs"])
+                self._say({"op": "kept", "attempt": attempt, "found": found})
+                return
+            known = self._kept.get((attempt, *paths))
             if known:
                 self._say(known)
             elif known is None:  # else a master before this one asked, and it is under way
-                self._kept[attempt] = {}
-                self._in_thread(lambda: self._keep(attempt))
+                self._kept[(attempt, *paths)] = {}
+                self._in_thread(lambda: self._keep(attempt, paths))
         elif op == "carry" and self._carrier is not None:
             self._carrier.hear(message)
 
@@ -140,7 +146,7 @@ class Container(Place):
                 place = f"{self._home}/tensorboard/{self._member}"
                 self._events = checkpoints.Checkpoints(here, place, self._hdfs, settled=0.0)
                 self._events.keep_up()
-        except (OSError, DromonError, tarfile.TarError) as error:
+        except (OSError, DromonError, tarfile.TarError, EOFError, zlib.error) as error:
             trouble = str(error) or type(error).__name__
         self._laid_out[plan.run] = trouble
         self._wake()
@@ -168,7 +174,8 @@ class Container(Place):
         os.makedirs(run, exist_ok=True)
         for name in ("log", "log.index"):
             target = os.path.join(self._log_dir, f"{plan.member}.{plan.run}.{name}")
-            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640))
+            with open(target, "ab") as file:
+                os.fchmod(file.fileno(), 0o640)  # whatever the umask is
             if not os.path.lexists(os.path.join(run, name)):
                 os.symlink(target, os.path.join(run, name))
 
@@ -190,11 +197,11 @@ class Container(Place):
         self._home_with[plan.run] = True
         self._wake()
 
-    def _keep(self, attempt: int) -> None:
-        """`outputs:` of the last attempt, each file on its own: one that fails costs no other."""
+    def _keep(self, attempt: int, paths: list[str]) -> None:
+        """These of the last attempt, each file on its own: one that fails costs no other."""
         work = self._record.work(attempt)
         kept: list[dict[str, Any]] = []
-        for path in _files(work, self._request["outputs"]):
+        for path in paths:
             full = os.path.join(work, path)
             try:
                 with open(full, "rb") as file:
@@ -202,8 +209,9 @@ class Container(Place):
                 kept.append({"path": path, "size": os.path.getsize(full)})
             except (OSError, DromonError) as error:
                 kept.append({"path": path, "kept": False, "why": str(error)})
-        self._kept[attempt] = {"op": "kept", "attempt": attempt, "outputs": kept}
-        self._say(self._kept[attempt])
+        answer: Message = {"op": "kept", "attempt": attempt, "outputs": kept}
+        self._kept[(attempt, *paths)] = answer
+        self._say(answer)
 
     def _read(self, message: Message) -> Message:
         """A piece of a log while it grows, for whoever follows it."""

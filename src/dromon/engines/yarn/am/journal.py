@@ -55,18 +55,20 @@ class Journal:
         self.trouble = ""  # why nothing can be written now
         self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
 
-    def open(self) -> list[Entry]:
-        """Close the journals of earlier attempts and begin one; all that they kept."""
+    def open(self, hdfs: WebHdfs | None = None) -> list[Entry]:
+        """Close the journals of earlier attempts and begin one; all that they kept. By another
+        way to HDFS, where one is given: a more patient one."""
+        hdfs = hdfs or self._hdfs
         entries: list[Entry] = []
         for attempt in range(1, self._attempt):
             before = f"{self._record}/journal-{attempt}"
             closed = f"{before}.closed"
-            if self._hdfs.stat(before) is not None:
-                self._hdfs.rename(before, closed)
-            if self._hdfs.stat(closed) is not None:
-                for name in sorted(name for name, _ in self._hdfs.list(closed)):
-                    entries += parse(self._hdfs.read(f"{closed}/{name}"))
-        self._hdfs.make_directory(self._directory)
+            if hdfs.stat(before) is not None:
+                hdfs.rename(before, closed)
+            if hdfs.stat(closed) is not None:
+                for name in sorted(name for name, _ in hdfs.list(closed)):
+                    entries += parse(hdfs.read(f"{closed}/{name}"))
+        hdfs.make_directory(self._directory)
         self._thread.start()
         return entries
 

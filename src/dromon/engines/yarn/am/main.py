@@ -66,7 +66,11 @@ def main() -> int:
     )
     record = str(cluster["record"])
     journal = Journal(hdfs, record, attempt, master.on_durable, master.on_superseded)
-    master.recover(journal.open())
+    # A crash would use up an attempt; and YARN waits so long for the first word of this one.
+    patient = WebHdfs(
+        cluster["webhdfs"], cluster["user"], secrets.hdfs_token, patience=0.8 * request["expiry"]
+    )
+    master.recover(journal.open(patient))
     master.journal = journal
     scribe = Scribe(hdfs, record)
     scribe.write_now("coordinator.json", {"address": master.address, "epoch": attempt})
@@ -78,7 +82,7 @@ def main() -> int:
     registration = scheduler.register(host, web.port, url)
     nodes.learn(registration.tokens)
     strange = master.adopt(registration)
-    unknown = asks.unknown(registration.types)
+    unknown = asks.unknown(registration.types) if registration.answered else {}
     for container_id in strange:
         asks.release(container_id)
     for held in registration.containers:
@@ -130,6 +134,9 @@ def _wants(request: Mapping[str, Any]) -> list[Want]:
             size=Size(**role["container"]),
             label=role["label"] or "",
             spread=role["spread"] == "node",
+            hosts=tuple(role["hosts"]),
+            racks=tuple(role["racks"]),
+            strict=role["strict"],
         )
         for number, (name, role) in enumerate(request["roles"].items(), 1)
     ]

@@ -95,9 +95,10 @@ class Master:
         self._preempted = False
         self._asked: Mapping[str, int] | None = None  # what the ResourceManager was last told
         self._told_state = ""
+        self._heard_yarn = now()
         self.on_state: Callable[[], None] = lambda: None  # called when the job's state has changed
         self.runs: dict[tuple[str, int], None] = {}  # every run whose agent came to the barrier
-        self._reads: dict[int, Callable[[Message | None], None]] = {}
+        self._reads: dict[int, tuple[int, Callable[[Message | None], None]]] = {}  # by whom
 
     # ---- from other threads ---------------------------------------------------------------------
 
@@ -287,6 +288,7 @@ class Master:
 
     def _hear_news(self, news: News) -> None:
         heard = news.heard
+        self._heard_yarn = self._now()
         self.nodes.learn(heard.tokens)
         if heard.registration is not None:
             self.nodes.learn(heard.registration.tokens)
@@ -471,9 +473,9 @@ class Master:
         if member is None:
             return
         if op == "data":
-            answer = self._reads.pop(int(message["id"]), None)
-            if answer is not None:
-                answer(message)
+            asked = self._reads.pop(int(message["id"]), None)
+            if asked is not None:
+                asked[1](message)
             return
         if op == "carry":
             other = self.coordinator.peers.get(str(message["to"]))
@@ -484,6 +486,8 @@ class Master:
             if self.closing is not None:
                 self.closing.on_kept(member, message)
             return
+        if op == "alive":
+            return self._renew(number, member, message)
         run = int(message.get("run", 0))
         if op == "ready":
             self.runs[member, run] = None
@@ -495,6 +499,14 @@ class Master:
         if is_lost:
             self._enqueue([Send(number, BYE)])
 
+    def _renew(self, number: int, member: str, message: Message) -> None:
+        """A member may go on. At once, whatever the journal waits for. But not when YARN has not
+        been heard for so long that it may have given this master's node up, and the member's with
+        it: the next master, elsewhere, counts on members that end by themselves."""
+        silent = self._now() - self._heard_yarn
+        if member not in self.fences.members and silent < self.request["expiry"]:
+            self.send(number, {"op": "alive", "asked": message["asked"]})
+
     def _exit_of_lost(self, member: str, message: Message) -> Message:
         """It ended because its node is lost, whatever its own record says."""
         words = self.fences.lift(member)
@@ -505,6 +517,8 @@ class Master:
         if member is not None and self._strays.get(member) == number:
             del self._strays[member]
         self.coordinator.on_gone(number)
+        for id in [id for id, (peer, _) in self._reads.items() if peer == number]:
+            self._reads.pop(id)[1](None)
         if self.closing is not None:
             self.closing.on_gone()
 
@@ -516,7 +530,7 @@ class Master:
         if peer is None:
             return answer(None)
         number = max(self._reads, default=0) + 1
-        self._reads[number] = answer
+        self._reads[number] = (peer, answer)
         self.peers.send(peer, {"op": "read", "id": number, "name": name, "offset": offset})
 
     # ---- the end --------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
+import shutil
 import signal
 import socket
 import sys
@@ -54,7 +56,6 @@ def main(member: str) -> int:
     code = 70
     try:
         os.close(alive)
-        threading.Thread(target=_end_with, args=(life,), daemon=True).start()
         cluster = request["cluster"]
         hdfs = WebHdfs(cluster["webhdfs"], cluster["user"], secrets.hdfs_token)
         log_dir = os.environ["LOG_DIRS"].split(",")[0]
@@ -65,7 +66,9 @@ def main(member: str) -> int:
             {"user": os.environ.get("USER", ""), "job": plan.job},
         )  # fmt: skip
         plan = dataclasses.replace(plan, env={**plan.env, **shown})
-        run_agent(plan, Container(request, member, record, log_dir, hdfs))
+        container = Container(request, member, record, log_dir, hdfs)
+        threading.Thread(target=_end_with, args=(life, container), daemon=True).start()
+        run_agent(plan, container)
         code = 0
     except OSError as error:
         print(error, file=sys.stderr, flush=True)
@@ -86,9 +89,11 @@ def _stand_in_front(agent: int) -> int:
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
-def _end_with(life: int) -> None:
-    """The front is gone: nothing of this container may live on."""
+def _end_with(life: int, container: Container) -> None:
+    """The front is gone: nothing of this container may live on. How its member ends now is not
+    the member's doing, and is not told."""
     os.read(life, 1)
+    container.is_over = True
     process.signal_tree(signal.SIGKILL)
     os._exit(128 + signal.SIGKILL)
 
@@ -188,9 +193,7 @@ def _command(request: Mapping[str, Any], command: Any) -> Any:
 
 def _environment(request: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, str]:
     env = {k: os.environ[k] for k in PASSED_ON if k in os.environ}
-    env["PATH"] = os.environ.get("PATH", os.defpath)
-    if os.path.isdir("environment"):
-        env["PATH"] = f"{os.path.abspath('environment/bin')}:{env['PATH']}"
+    env["PATH"] = ":".join([*_programs(request["python"]), os.environ.get("PATH", os.defpath)])
     # `import dromon` for context() works in any environment, without installing it there.
     env["PYTHONPATH"] = os.path.abspath("light.pyz")
     env["PYTHONNOUSERSITE"] = "1"  # what the node's ~/.local has is not part of the job
@@ -199,3 +202,19 @@ def _environment(request: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[s
         variable = "DROMON_VOLUME_" + name.upper().replace("-", "_")
         env[variable] = volumes.path_of(name, volume, os.getcwd())
     return {**env, **request["inherited"], **asked["env"]}
+
+
+def _programs(python: str) -> list[str]:
+    """Directories where `python`, and what is installed with it, is found."""
+    if os.path.isdir("environment"):
+        return [os.path.abspath("environment/bin")]
+    found = shutil.which(python)
+    if found is None:
+        return []
+    # The node's own, whatever it is called there. A link would hide where its packages are.
+    os.makedirs("bin", exist_ok=True)
+    for name in ("python", "python3"):
+        with open(f"bin/{name}", "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec {shlex.quote(found)} "$@"\n')
+        os.chmod(f"bin/{name}", 0o755)
+    return [os.path.abspath("bin"), os.path.dirname(found)]

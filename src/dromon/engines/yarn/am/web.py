@@ -47,16 +47,23 @@ def proof(key: bytes, method: str, path: str, body: bytes, now: float) -> str:
 
 def is_proven(given: str, key: bytes, method: str, path: str, body: bytes, now: float) -> bool:
     moment, _, _ = given.partition(":")
-    if not moment.isdigit() or abs(now - int(moment)) > FRESH:
+    is_number = given.isascii() and moment.isdigit() and len(moment) < 16
+    if not is_number or abs(now - int(moment)) > FRESH:
         return False
     return hmac.compare_digest(given, proof(key, method, path, body, float(moment)))
 
 
 class Web:
     def __init__(
-        self, master: Master, key: bytes, proxies: list[str], board: Board | None = None
+        self,
+        master: Master,
+        key: bytes,
+        proxies: list[str],
+        board: Board | None = None,
+        patience: float = ANSWER,
     ) -> None:
         self.master = master
+        self._patience = patience
         self.board = board
         self.key = key
         self.proxies = _addresses(proxies)
@@ -99,7 +106,7 @@ class Web:
             answered.set()
 
         self.master.post(lambda: question(done))
-        if not answered.wait(ANSWER):
+        if not answered.wait(self._patience):
             raise TimeoutError("the master did not answer")
         return box[0]
 
@@ -134,8 +141,12 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
                 self._answer(self._get)
 
         def do_POST(self) -> None:
-            size = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(min(size, LONGEST_BODY))
+            length = self.headers.get("Content-Length") or "0"
+            if not length.isdecimal() or int(length) > LONGEST_BODY:
+                self.close_connection = True  # what follows would be taken for a request
+                self._send(400, "text/plain", b"not understood: its length\n")
+                return
+            body = self.rfile.read(int(length))
             if self._is_allowed(body, may_look=False):
                 self._answer(lambda: self._post(body))
 
@@ -177,6 +188,8 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
             if urlsplit(self.path).path != "/stop":
                 return 404, "text/plain", b"there is no such page\n"
             asked = json.loads(body)
+            if not isinstance(asked, dict):
+                raise ValueError("an object is expected")
             grace = asked.get("grace")
             web.request_stop(str(asked.get("by", "")), None if grace is None else float(grace))
             return 200, "application/json", b"{}"

@@ -26,6 +26,7 @@ from dromon.lifecycle.plan import GangPlan
 
 KEY = b"0123456789abcdef"
 PATIENCE = 8.0
+FOREVER = Patience(hold=1e9)
 LOST = (-100, "Container released on a *lost* node")
 
 
@@ -165,7 +166,7 @@ class Stage:
         record: str,
         *,
         epoch: int = 1,
-        patience: Patience = Patience(hold=1e9),
+        patience: Patience = FOREVER,
         start: bool = True,
     ) -> None:
         self.hdfs, self.record, self.epoch = hdfs, record, epoch

@@ -4,7 +4,18 @@ from stage import until
 
 from dromon.lifecycle import events as ev
 
-OUTPUT = {"path": "m/model", "size": 3}
+
+def has(agent, *paths):
+    """It is asked what it has, and says it."""
+    assert agent.wait("keep") == {"op": "keep", "attempt": 1}
+    agent.tell("kept", attempt=1, found=list(paths))
+
+
+def keeps(agent, count=2):
+    """It is asked to keep some of it, and does; which?"""
+    paths = agent.wait("keep", count)["paths"]
+    agent.tell("kept", attempt=1, outputs=[{"path": path, "size": 1} for path in paths])
+    return paths
 
 
 def test_outputs_are_home_before_anybody_is_sent_away(stage):
@@ -12,32 +23,33 @@ def test_outputs_are_home_before_anybody_is_sent_away(stage):
     first, second = job.run(2)
     for agent in (first, second):
         agent.exited(0)
-    for agent in (first, second):
-        assert agent.wait("keep") == {"op": "keep", "attempt": 1}
-    first.tell("kept", attempt=1, outputs=[OUTPUT])
-    until(lambda: job.status()["outputs"], "the first output")
+    has(first, "m/a")
+    has(second)
+    first.wait("keep", 2)
+    job.ask(lambda master: None)
     assert first.of("bye") == second.of("bye") == []
-    second.tell("kept", attempt=1, outputs=[])
+    assert keeps(first) == ["m/a"]
     for agent in (first, second):
         agent.wait("bye")
         agent.leave()
     until(lambda: not job._thread.is_alive(), "the master to be done")
-    assert list(job.master.closing.outputs.values()) == [{**OUTPUT, "member": "worker-0"}]
+    found = list(job.master.closing.outputs.values())
+    assert found == [{"path": "m/a", "size": 1, "member": "worker-0"}]
+    assert len(second.of("keep")) == 1
 
 
-def test_of_the_same_path_the_first_ranks_counts(stage):
+def test_of_the_same_path_the_first_ranks_is_kept_and_no_other(stage):
     job = stage(replicas=2, outputs=["m"])
     first, second = job.run(2)
     for agent in (first, second):
         agent.exited(0)
-    for agent in (first, second):
-        agent.wait("keep")
-    second.tell("kept", attempt=1, outputs=[{**OUTPUT, "size": 5}, {"path": "m/b", "size": 1}])
-    until(lambda: len(job.status()["outputs"]) == 2, "the second's")
-    first.tell("kept", attempt=1, outputs=[OUTPUT])
+    has(second, "m/model", "m/b")
+    has(first, "m/model")
+    assert keeps(second) == ["m/b"]
+    assert keeps(first) == ["m/model"]
     first.wait("bye")
-    found = {o["path"]: (o["member"], o["size"]) for o in job.status()["outputs"]}
-    assert found == {"m/model": ("worker-0", 3), "m/b": ("worker-1", 1)}
+    found = {o["path"]: o["member"] for o in job.status()["outputs"]}
+    assert found == {"m/model": "worker-0", "m/b": "worker-1"}
 
 
 def test_nobody_is_waited_for_whose_container_is_over(stage):
@@ -45,31 +57,32 @@ def test_nobody_is_waited_for_whose_container_is_over(stage):
     first, second = job.run(2)
     for agent in (first, second):
         agent.exited(0)
-    for agent in (first, second):
-        agent.wait("keep")
-    first.tell("kept", attempt=1, outputs=[OUTPUT])
+    second.wait("keep")
+    has(first, "m/a")
     second.leave()
     until(lambda: not job.member("worker-1")["connected"], "its line to end")
-    assert first.of("bye") == []  # it may come back
+    assert len(first.of("keep")) == 1  # it may come back
     job.over(2, 137)
+    assert keeps(first) == ["m/a"]
     first.wait("bye")
     first.leave()
     until(lambda: not job._thread.is_alive(), "the master to be done")
 
 
-def test_an_agent_whose_line_broke_is_asked_for_its_outputs_again(stage):
-    job = stage(replicas=1, outputs=["m"])
-    (agent,) = job.run(1)
-    agent.exited(0)
-    agent.wait("keep")
-    agent.leave()
+def test_an_agent_whose_line_broke_is_asked_again_for_what_it_keeps(stage):
+    job = stage(replicas=2, outputs=["m"])
+    first, second = job.run(2)
+    for agent in (first, second):
+        agent.exited(0)
+    has(first, "m/a")
+    first.leave()  # before the second has answered
     until(lambda: not job.member("worker-0")["connected"], "its line to end")
+    has(second, "m/a", "m/b")
+    assert keeps(second) == ["m/b"]
     back = job.agent("worker-0", 1, run=1)
-    back.wait("keep")
-    assert back.of("bye") == []
-    back.tell("kept", attempt=1, outputs=[OUTPUT])
+    assert keeps(back, 1) == ["m/a"]
     back.wait("bye")
-    assert [o["path"] for o in job.status()["outputs"]] == ["m/model"]
+    assert [o["path"] for o in job.status()["outputs"]] == ["m/b", "m/a"]
 
 
 def test_outputs_that_never_come_do_not_hold_the_end_up_for_ever(stage):

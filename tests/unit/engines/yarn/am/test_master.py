@@ -215,6 +215,55 @@ def test_an_agent_that_comes_back_after_its_line_broke_goes_on(stage):
     again.wait("bye")
 
 
+# ---- leases -------------------------------------------------------------------------------------
+
+
+def test_a_lease_is_renewed_while_the_journal_waits_for_hdfs(stage, name_node):
+    job = stage(replicas=1)
+    (agent,) = job.run(1)
+    gate, reached = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        reached.set()
+        gate.wait(30)
+
+    name_node.meanwhile["CREATE"] = hold
+    job.ask(lambda master: master.happen(ev.StopRequested("ann")))
+    assert reached.wait(30)
+    agent.tell("alive", asked=4.5)
+    assert agent.wait("alive")["asked"] == 4.5
+    assert agent.of("stop") == []  # which does wait
+    gate.set()
+    agent.wait("stop")
+
+
+def test_no_lease_is_renewed_by_a_master_that_yarn_may_have_given_up(stage):
+    job = stage(replicas=1)
+    (agent,) = job.run(1)
+    job.pass_time(599)
+    agent.tell("alive", asked=1.0)
+    agent.wait("alive")
+    job.pass_time(2)
+    agent.tell("alive", asked=2.0)
+    agent.tell("beat", memory=5)
+    until(lambda: job.member("worker-0")["memory"] == 5, "it to be heard")
+    assert [m["asked"] for m in agent.of("alive")] == [1.0]
+    job.hear()
+    agent.tell("alive", asked=3.0)
+    agent.wait("alive", 2)
+
+
+def test_the_lease_of_a_fenced_member_is_not_renewed(stage):
+    job = stage(replicas=1)
+    (agent,) = job.run(1)
+    job.over(1, *LOST)
+    agent.wait("stop")
+    agent.tell("alive", asked=1.0)
+    agent.exited(0, stopped=True)
+    agent.wait("bye")
+    assert agent.of("alive") == []
+
+
 # ---- losses -------------------------------------------------------------------------------------
 
 
@@ -533,3 +582,24 @@ def test_a_journal_that_was_closed_by_a_later_attempt_ends_this_one(stage, hdfs)
     until(lambda: not job._thread.is_alive(), "the master to leave")
     assert job.master.superseded
     assert agent.of("bye") == []
+
+
+# ---- leases -------------------------------------------------------------------------------------
+
+
+def test_a_lease_is_renewed_with_what_was_asked(stage):
+    job = stage(replicas=1)
+    (agent,) = job.run(1)
+    agent.tell("alive", asked=12.5)
+    assert agent.wait("alive") == {"op": "alive", "asked": 12.5}
+
+
+def test_no_lease_is_renewed_on_a_node_that_yarn_has_lost(stage):
+    job = stage(replicas=1)
+    (agent,) = job.run(1)
+    job.over(1, *LOST)
+    agent.wait("stop")
+    agent.tell("alive", asked=1.0)
+    agent.exited(0, stopped=True)
+    agent.wait("bye")
+    assert agent.of("alive") == []

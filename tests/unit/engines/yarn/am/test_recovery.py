@@ -134,6 +134,8 @@ def test_a_job_that_was_over_is_closed_again_with_its_outputs(stage):
     job.master.post(job.master.close_again)
     back = job.agent("worker-0", 1, run=1)
     back.wait("keep")
+    back.tell("kept", attempt=1, found=["m/a"])
+    assert back.wait("keep", 2)["paths"] == ["m/a"]
     back.tell("kept", attempt=1, outputs=[{"path": "m/a", "size": 1}])
     back.wait("bye")
     back.leave()
