@@ -111,7 +111,7 @@ def program(home: Path, name: str, *words: object) -> str:
 def test_estimator_with_every_kind_of_task_learns_and_is_evaluated(home, dromon, tmp_path):
     told = program(home, "linear_classifier.py", tmp_path / "model")
     assert told == "trained on ['chief:0', 'evaluator:0', 'ps:0', 'worker:0']\n"
-    logs = dromon("logs", "linearclassifier", "--on", "yarn").stdout
+    logs = dromon("logs", "@last", "--on", "yarn").stdout
     evaluated = [line for line in logs.splitlines() if "evaluated" in line]
     assert any("'global_step': 200" in line for line in evaluated)
     assert "evaluator:0 of {'chief': 1, 'worker': 1, 'ps': 1}" in logs

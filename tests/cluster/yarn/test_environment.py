@@ -47,8 +47,9 @@ print(json.dumps({
 # A program of somebody's own environment, as pip installs it, and the command that starts it.
 GREETING = """
 import json, os, sys
-from dromon.hadoop import credentials, token
-from dromon.hadoop.webhdfs import WebHdfs
+from dromon.hadoop import addresses, credentials, token
+from dromon.hadoop.messages.namenode import NAME_NODE
+from dromon.hadoop.transport import RpcClient, RpcFailed
 
 def main():
     folders = os.environ["PATH"].split(":")
@@ -56,11 +57,16 @@ def main():
     with open(os.environ["HADOOP_TOKEN_FILE_LOCATION"], "rb") as file:
         given = credentials.load(file.read())
     (own,) = given.of_kind(token.HDFS_DELEGATION)
-    hdfs = WebHdfs([sys.argv[1]], "", credentials.to_url(own))
+    # Only its renewer may: whoever is told so was let in by the token, and for its owner.
+    try:
+        node = RpcClient(NAME_NODE, [addresses.parse(own.service, 0)], own, what="NameNode")
+        node.call("renewDelegationToken", {"token": own.to_message()})
+    except RpcFailed as refusal:
+        words = refusal.text
     print(json.dumps({
         "prefix": sys.prefix, "executable": sys.executable, "pythons": found, "pwd": os.getcwd(),
         "kinds": sorted(each.kind for each in given.tokens.values()),
-        "read": hdfs.read("/tmp/private").decode(), "rank": os.environ["DROMON_RANK"],
+        "words": words, "argument": sys.argv[1], "rank": os.environ["DROMON_RANK"],
     }), flush=True)
 """
 START = """#!{python}
@@ -223,7 +229,7 @@ def bare(new_bed: Callable[..., Bed], tmp_path_factory: pytest.TempPathFactory) 
     bed.down()
 
 
-def said(engine: YarnEngine, ref: str) -> list[dict[str, Any]]:
+def said(engine: YarnEngine, ref: str) -> list[Any]:
     status = jobs.ended(engine, ref)
     assert status.state == "succeeded", jobs.told(engine, ref)
     return [json.loads(text) for text in jobs.texts(engine, ref)]
@@ -238,9 +244,12 @@ def test_master_and_members_bring_their_python_commands_and_tokens(
     (packages / "greeting.py").write_text(GREETING)
     (tmp_path / "own" / "bin" / "greet").write_text(START.format(python=python))
     (tmp_path / "own" / "bin" / "greet").chmod(0o755)
+    (packages / "greeting-1.dist-info").mkdir()
+    (packages / "greeting-1.dist-info" / "METADATA").write_text("Name: greeting\nVersion: 1\n")
+    record = "greeting.py,,\n../../../bin/greet,,\ngreeting-1.dist-info/METADATA,,\n"
+    (packages / "greeting-1.dist-info" / "RECORD").write_text(record)
     engine = jobs.engine(bare, home)
-    engine.hdfs.write("/tmp/private", b"for its owner", permission="600")
-    asked = jobs.request(replicas=2, command=["greet", bare.plan.web("namenode")])
+    asked = jobs.request(replicas=2, command=["greet", "twice"])
     asked["data"]["yarn"].pop("python")
     found = said(engine, str(engine.start({**asked, "python": str(python)})["id"]))
     shutil.rmtree(tmp_path / "own")
@@ -252,7 +261,8 @@ def test_master_and_members_bring_their_python_commands_and_tokens(
         assert all(python.startswith(f"{each['prefix']}/bin/") for python in each["pythons"])
         # The master's own token is not for members.
         assert each["kinds"] == ["HDFS_DELEGATION_TOKEN"]
-        assert each["read"] == "for its owner"
+        assert f"{getpass.getuser()} tries to renew a token" in each["words"]
+        assert each["argument"] == "twice"
     engine.close()
 
 
@@ -282,4 +292,22 @@ def test_python_of_the_nodes_serves_master_and_members(bed: Bed, home: Path) -> 
     assert sorted(each["rank"] for each in found) == [0, 1]
     assert {each["path"] for each in found} == {old}
     assert engine.staging.uploaded - uploaded < 2**21  # no interpreter is among it
+    engine.close()
+
+
+def test_tokens_of_every_listed_name_node_reach_the_members(
+    bed: Bed, bare: Bed, home: Path
+) -> None:
+    """The cluster's own name node issues none here, the other one does."""
+    script = """
+        sys.path.insert(0, os.environ["PYTHONPATH"])
+        from dromon.hadoop import credentials
+        with open(os.environ["HADOOP_TOKEN_FILE_LOCATION"], "rb") as file:
+            given = credentials.load(file.read())
+        say(json.dumps([each.service for each in given.tokens.values()]))
+    """
+    engine = jobs.engine(bed, home)
+    there = bare.plan.address("namenode", "rpc")
+    found = said(engine, jobs.run(engine, script, replicas=2, hdfs=[f"hdfs://{there}"]))
+    assert found == [[there], [there]]
     engine.close()

@@ -54,15 +54,14 @@ def test_whichever_process_of_a_member_is_killed_it_alone_begins_again(scene: Sc
         assert alive(agent) == (which == "member")
         if which != "member":
             scene.until(lambda f=front: not alive(f), "the end of its container", ref)
-    # The next master knows which of its containers is the last one.
-    os.kill(scene.master(ref), signal.SIGKILL)
+    scene.kill_master(ref)  # the next one knows which of its containers is the last
     scene.until(lambda: scene.epoch(ref) == 2, "the next master", ref)
     scene.go(ref)
     assert [life.pid for life in scene.of(ref, "worker-0")] == [other]
     assert len(scene.of(ref, "worker-1")) == 4
     assert never_beside_each_other(scene.of(ref, "worker-1"))
     assert [m.run for m in scene.engine.status(ref).members] == [1, 4]
-    assert not scene.left(ref)
+    scene.until(lambda: not scene.left(ref), "the end of all its processes")
 
 
 # ---- nodes --------------------------------------------------------------------------------------

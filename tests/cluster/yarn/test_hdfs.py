@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from testbeds.yarn.bed import Bed
 
-from dromon.hadoop import addresses, site
+from dromon.hadoop import site
 from dromon.hadoop.hdfsfaults import (
     AlreadyThere,
     HdfsError,
@@ -18,26 +18,11 @@ from dromon.hadoop.hdfsfaults import (
     NotThere,
     SafeMode,
 )
-from dromon.hadoop.protobuf import BOOL, ENUM, Table, need, one
-from dromon.hadoop.protocol import Protocol
-from dromon.hadoop.sasl import Simple
-from dromon.hadoop.transport import RpcClient
 from dromon.storage.hdfs import NATIVE, WEB, Hdfs
 from dromon.storage.native import acts_as
+from faults import ENTER, LEAVE, safe_mode
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
-
-# As the NameNode's administrators ask it; no part of what Dromon asks.
-ADMIN = Protocol(
-    "org.apache.hadoop.hdfs.protocol.ClientProtocol",
-    {
-        "setSafeMode": (
-            Table("SetSafeModeRequestProto", need(1, "action", ENUM), one(2, "checked", BOOL)),
-            Table("SetSafeModeResponseProto", need(1, "result", BOOL)),
-        )
-    },
-)
-LEAVE, ENTER = 1, 2
 
 
 def load(bed: Bed) -> site.Site:
@@ -47,13 +32,6 @@ def load(bed: Bed) -> site.Site:
 
 def connect(bed: Bed, way: str, user: str = "", patience: float = 30.0) -> Hdfs:
     return Hdfs.connect(load(bed), user or acts_as(), way=way, patience=patience)
-
-
-def safe_mode(bed: Bed, action: int) -> None:
-    servers = [node.rpc for node in addresses.name_service(load(bed)).nodes]
-    client = RpcClient(ADMIN, servers, Simple(acts_as()), what="NameNode")
-    client.call("setSafeMode", {"action": action, "checked": False})
-    client.close()
 
 
 @pytest.fixture(params=[NATIVE, WEB])

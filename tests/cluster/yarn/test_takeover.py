@@ -32,8 +32,8 @@ def test_members_go_on_while_one_master_after_the_other_is_killed(scene: Scene):
     ref = scene.run(roles=TWO)
     before = {(life.member, life.pid) for life in scene.lives(ref)}
     for epoch in (1, 2):
-        assert scene.until(lambda e=epoch: scene.epoch(ref) == e, f"epoch {epoch}", ref)
-        os.kill(scene.master(ref), signal.SIGKILL)
+        scene.until(lambda e=epoch: scene.epoch(ref) == e, f"epoch {epoch}", ref)
+        scene.kill_master(ref)
     scene.until(lambda: scene.epoch(ref) == 3, "the third master", ref)
     scene.beats_on(ref, "worker-0")
     scene.go(ref)
@@ -46,7 +46,7 @@ def test_members_go_on_while_one_master_after_the_other_is_killed(scene: Scene):
     ]
     assert {(life.member, life.pid) for life in scene.lives(ref)} == before
     assert jobs.texts(scene.engine, ref).count("done") == 2
-    assert not scene.left(ref)
+    scene.until(lambda: not scene.left(ref), "the end of all its processes")
 
 
 def test_a_master_killed_at_birth_and_again_while_it_gathers_has_one_gang_in_the_end(scene: Scene):

@@ -50,6 +50,7 @@ EXPIRIES = (
     "yarn.am.liveness-monitor.expiry-interval-ms",
     "yarn.nm.liveness-monitor.expiry-interval-ms",
 )
+HEARD = 1.5  # seconds until a warning has come from the scheduler to a member, at most
 PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill"
 
 
@@ -100,7 +101,8 @@ class YarnEngine:
         expiries = [float(ask(key, "600000")) / 1000 for key in EXPIRIES]
         wait = None
         if ask("yarn.resourcemanager.scheduler.monitor.enable", "false") == "true":
-            wait = float(ask(PREEMPTION, "15000")) / 1000
+            # YARN counts from when it decides; a master hears of it with its next beat.
+            wait = max(0.5, float(ask(PREEMPTION, "15000")) / 1000 - HEARD)
         return Target(
             user=self.cluster.user,
             root=self.staging.root,
@@ -199,7 +201,7 @@ class YarnEngine:
         if status.is_terminal:
             return None
         if standing is not None and report.state == "RUNNING":
-            known = _why_of_gang(standing)
+            known = why.of_gang(standing)
             if known is not None or status.state != states.QUEUED:
                 return known
         return why.explain(situation.gather(self.manager, report.id))
@@ -483,24 +485,6 @@ class YarnEngine:
             "job": f"{web}/proxy/{report.id}/",
         }
         return {**links, "tensorboard": f"{links['job']}tensorboard/"} if board else links
-
-
-def _why_of_gang(standing: Mapping[str, Any]) -> Waiting | None:
-    """What the gang itself waits for; None: YARN knows better, or it does not wait."""
-    if standing["trouble"]:
-        return Waiting(standing["trouble"], "resources")
-    if standing["state"] == states.RESTARTING:
-        return Waiting("waits before it tries again", "backoff")
-    if standing["fenced"]:
-        lost = ", ".join(standing["fenced"])
-        return Waiting(
-            f"{lost}: its node was lost; it is replaced once it is certain that it has ended",
-            "backoff",
-        )
-    missing = sum(standing["missing"].values())
-    if standing["state"] in (states.QUEUED, states.STARTING) and not missing:
-        return Waiting("its members are on their way to the barrier", "barrier")
-    return None
 
 
 def _amounts(vcores: int, memory: int, gpus: int) -> dict[str, float]:

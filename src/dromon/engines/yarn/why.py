@@ -9,14 +9,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from dromon.engines.base import Waiting
 from dromon.engines.yarn import amounts
 from dromon.engines.yarn.reports import NOTHING, YOUNG, Node, Report
 from dromon.engines.yarn.situation import Ask, Limits, Situation, gather
+from dromon.lifecycle import states
 
-__all__ = ["Situation", "explain", "gather"]
+__all__ = ["Situation", "explain", "gather", "of_gang"]
 
 TAG = "dromon:"
 SHOWN = 3  # holders named in a sentence; all of them are in ``holders``
@@ -43,6 +45,24 @@ def explain(situation: Situation) -> Waiting:
             "about to start",
         )
     return Waiting(f"runs, with {report.containers} containers", "running")
+
+
+def of_gang(standing: Mapping[str, Any]) -> Waiting | None:
+    """What the gang itself waits for; None: YARN knows better, or it does not wait."""
+    if standing["trouble"]:
+        return Waiting(standing["trouble"], "resources")
+    if standing["state"] == states.RESTARTING:
+        return Waiting("waits before it tries again", "backoff")
+    if standing["fenced"]:
+        lost = ", ".join(standing["fenced"])
+        return Waiting(
+            f"{lost}: its node was lost; it is replaced once it is certain that it has ended",
+            "backoff",
+        )
+    missing = sum(standing["missing"].values())
+    if standing["state"] in (states.QUEUED, states.STARTING) and not missing:
+        return Waiting("its members are on their way to the barrier", "barrier")
+    return None
 
 
 # --- before the ApplicationMaster runs

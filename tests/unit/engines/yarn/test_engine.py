@@ -5,7 +5,8 @@ import json
 import pytest
 
 from dromon.contexts.file import Context
-from dromon.engines.yarn.engine import YarnEngine, _why_of_gang
+from dromon.engines.yarn.engine import YarnEngine
+from dromon.engines.yarn.why import of_gang
 from dromon.errors import JobNotFound, Refused
 from dromon.hadoop.messages.client import APPLICATION_CLIENT
 from dromon.hadoop.messages.enums import ApplicationState
@@ -83,7 +84,7 @@ def standing(**more):
     ],
 )
 def test_what_the_gang_waits_for_is_said_in_words(more, words, reason):
-    found = _why_of_gang(standing(**more))
+    found = of_gang(standing(**more))
     assert found is not None
     assert words in found.sentence
     assert found.reason == reason
@@ -93,7 +94,7 @@ def test_what_the_gang_waits_for_is_said_in_words(more, words, reason):
     "more", [{"missing": {"worker": 2}}, {"state": states.RUNNING}, {"state": states.STOPPING}]
 )
 def test_where_yarn_knows_better_or_nothing_is_waited_for_the_gang_says_nothing(more):
-    assert _why_of_gang(standing(**more)) is None
+    assert of_gang(standing(**more)) is None
 
 
 @pytest.fixture

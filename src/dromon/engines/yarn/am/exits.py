@@ -62,6 +62,12 @@ class Ending:
     code: int | None = None
     signal: int | None = None
     last_lines: tuple[str, ...] = ()
+    over_limit: bool = False  # of another kind than memory
+
+    @property
+    def is_limit(self) -> bool:
+        """YARN ended it for what it did itself."""
+        return self.kind == OUT_OF_MEMORY or self.over_limit
 
     @property
     def counts(self) -> bool:
@@ -114,6 +120,7 @@ def read(status: int, diagnostics: str = "", *, complete: bool = True) -> Ending
             "its container wrote more log than the cluster allows and was killed by YARN",
             hint="write less to standard output and standard error",
             signal=9,
+            over_limit=True,
         )
     known = _TAKEN.get(status)
     if known is not None:
@@ -132,10 +139,10 @@ def _of(
     code: int | None = None,
     signal: int | None = None,
     last_lines: Sequence[str] = (),
+    over_limit: bool = False,
 ) -> Ending:
-    return Ending(
-        kind, message, hint, cause or _CAUSES[kind], code, signal, tuple(last_lines)[-LAST_LINES:]
-    )
+    lines = tuple(last_lines)[-LAST_LINES:]
+    return Ending(kind, message, hint, cause or _CAUSES[kind], code, signal, lines, over_limit)
 
 
 _TAKEN = {

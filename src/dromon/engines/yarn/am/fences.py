@@ -26,7 +26,7 @@ class Fences:
         return min((until for until, _ in self._until.values()), default=float("inf"))
 
     def put(self, member: str, heard: float, message: str) -> None:
-        """`heard` is when its agent was last told anything."""
+        """`heard` is when its lease was last renewed."""
         self._until.setdefault(member, (heard + self._wait, message))
 
     def lift(self, member: str) -> str:

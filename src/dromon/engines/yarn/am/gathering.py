@@ -27,6 +27,7 @@ class Patience:
     longest_hold: float = 80.0  # or the others would never get a turn
     pause: float = 15.0
     pause_halves: float = 300.0  # the age at which the pause is half as long
+    most_halves: float = 3.0  # times that age; from then on it gets no shorter
     doublings: int = 5  # of the range of a pause, at most
 
     def hold_for(self, age: float) -> float:
@@ -36,7 +37,9 @@ class Patience:
     def pause_for(self, age: float, tries: int, chance: float) -> float:
         """After giving way for the `tries`-th time in a row; `chance` is from 0 to 1."""
         longest = self.pause * 2.0 ** min(tries - 1, self.doublings)
-        return longest * (0.5 + chance) / (1.0 + max(0.0, age) / self.pause_halves)
+        # No shorter than a part is held, in the end: many old ones would never get out of step.
+        halves = min(max(0.0, age) / self.pause_halves, self.most_halves)
+        return longest * (0.5 + chance) / (1.0 + halves)
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def main() -> int:
     url = f"http://{host}:{web.port}/"
     registration = scheduler.register(host, web.port, url)
     nodes.learn(registration.tokens)
-    strange = master.adopt(registration)
+    strange = master.containers.adopt(registration)
     unknown = asks.unknown(registration.types) if registration.answered else {}
     for container_id in strange:
         asks.release(container_id)
@@ -122,7 +122,7 @@ def scheduler_first(master: Master, scheduler: Scheduler, asks: Asks) -> Any:
     for done in heard.completed:
         asks.completed(done.id)
     seen = {done.id for done in heard.completed} | {c.id for c in heard.previous}
-    master.post(lambda: master.missing_after(seen))
+    master.post(lambda: master.containers.missing_after(seen))
     return News(heard)
 
 

@@ -25,7 +25,6 @@ class _Peer:
         self.since = time.monotonic()
         self.unpacker = Unpacker()
         self.out = bytearray()
-        self.sent = 0.0  # time.time() of the last word that was put on its way
 
 
 class Peers:
@@ -86,13 +85,7 @@ class Peers:
         peer = self._peers.get(number)
         if peer is not None:
             peer.out += pack(message)
-            peer.sent = time.time()
             self._flush(number)
-
-    def last_word(self, number: int) -> float:
-        """When anything was last said to it."""
-        peer = self._peers.get(number)
-        return peer.sent if peer is not None else 0.0
 
     def hang_up(self, number: int) -> None:
         peer = self._peers.pop(number, None)

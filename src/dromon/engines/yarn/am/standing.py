@@ -52,6 +52,6 @@ def of(master: Master, version: int) -> dict[str, Any]:
         "asks_again_at": master.gathering.asks_again_at,
         "tensorboard": bool(master.side.container),
         "fenced": sorted(master.fences.members),
-        "trouble": master.trouble or (master.journal.trouble if master.journal else ""),
+        "trouble": master.containers.trouble or (master.journal.trouble if master.journal else ""),
         "outputs": list(master.closing.outputs.values()) if master.closing else [],
     }

@@ -93,7 +93,7 @@ class Web:
     def request_stop(self, by: str, grace: float | None) -> None:
         def stop(done: Callable[[Any], None]) -> None:
             self.master.happen(ev.StopRequested(by, grace))
-            done({})
+            self.master.after_keeping(lambda: done({}))
 
         self._asked(stop)
 

@@ -25,7 +25,7 @@ from dromon.lifecycle.gang import Gang
 from dromon.lifecycle.plan import GangPlan
 
 KEY = b"0123456789abcdef"
-PATIENCE = 8.0
+PATIENCE = 30.0
 FOREVER = Patience(hold=1e9)
 LOST = (-100, "Container released on a *lost* node")
 

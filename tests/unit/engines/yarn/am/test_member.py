@@ -77,10 +77,9 @@ def front(tmp_path, stage, name_node):
 SLEEPERS = "setsid sleep 100 & echo $!; (sleep 100 & echo $!; wait) & echo $!; echo $$; wait"
 
 
-def test_a_member_does_its_work_and_leaves_when_it_is_told(front, hdfs):
-    job, it = front(
-        'echo "$DROMON_RANK of $DROMON_JOB_NAME"; echo saved > "$DROMON_CHECKPOINT_DIR/a"'
-    )
+def test_a_member_does_its_work_and_leaves_when_all_is_home(front, hdfs):
+    words = 'echo "$DROMON_RANK of $DROMON_JOB_NAME"; echo saved > "$DROMON_CHECKPOINT_DIR/a"'
+    job, it = front(f"{words}; echo done > out", outputs=["out"])
     assert it.process.wait(30) == 0
     until(lambda: not job._thread.is_alive(), "the master to be done")
     assert job.master.gang.state == "succeeded"
@@ -88,6 +87,8 @@ def test_a_member_does_its_work_and_leaves_when_it_is_told(front, hdfs):
     record = job.record
     assert hdfs.read(f"{record}/checkpoints/a") == b"saved\n"
     assert json.loads(hdfs.read(f"{record}/worker-0.1/exit.json"))["code"] == 0
+    assert hdfs.read(f"{record}/outputs/out") == b"done\n"
+    assert job.master.closing.outputs["out"]["member"] == "worker-0"
 
 
 def test_a_killed_front_takes_everything_behind_it_along(front):

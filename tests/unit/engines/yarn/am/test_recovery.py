@@ -12,8 +12,8 @@ def again(stage, first, *, seen=(), running=None, **keys):
     job = stage(epoch=first.epoch + 1, begin=False, **keys)
     job.master.recover(job.entries)
     still = tuple(first.containers[name(number)] for number in numbers)
-    job.strange = job.master.adopt(Registration(NOTHING, containers=still))
-    job.master.post(lambda: job.master.missing_after({name(number) for number in seen}))
+    job.strange = job.master.containers.adopt(Registration(NOTHING, containers=still))
+    job.master.post(lambda: job.master.containers.missing_after({name(number) for number in seen}))
     job.start()
     return job
 
