@@ -164,7 +164,9 @@ class Container(Place):
         code = os.path.join(self._root, "code.tar.gz")
         if os.path.exists(code):
             with tarfile.open(code) as archive:
-                archive.extractall(partial)
+                # The user's own code, packed by us: links and all.
+                trusted = getattr(tarfile, "fully_trusted_filter", None)
+                archive.extractall(partial, **({"filter": trusted} if trusted else {}))
         os.rename(partial, work)
 
     def _link_logs(self, plan: AgentPlan) -> None:

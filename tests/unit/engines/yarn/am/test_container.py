@@ -154,6 +154,14 @@ def test_logs_are_brought_home_where_yarn_does_not_collect_them(scene, hdfs):
     assert hdfs.read(f"{HOME}/worker-0.1/log") == b"said\n"
 
 
+def test_the_end_of_a_run_that_ended_with_its_container_is_not_told(scene):
+    it = scene()
+    plan = it.lay_out()
+    until(lambda: it.container.bring_home(plan), "all to be home")
+    it.container.is_over = True
+    assert it.container.bring_home(plan) is False
+
+
 def test_an_hdfs_that_refuses_does_not_hold_up_the_end_of_a_run(scene, name_node):
     from fake_webhdfs import Fault
 
