@@ -9,10 +9,12 @@ names, sizes and times. Nothing is believed that is not whole. What goes into an
 in `bundle`.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -143,8 +145,9 @@ def code_archive(
     return _found_or_made(["code", digest], cache_dir, make, progress, "code")
 
 
-def gc(cache_dir: str, keep: set[str]) -> int:
-    """Take away every archive whose digest is not in `keep`. Returns the bytes freed."""
+def gc(cache_dir: str, keep: set[str], *, older_than: float = 0.0) -> int:
+    """Take away every archive whose digest is not in `keep` and that was not asked for within
+    `older_than` seconds. Returns the bytes freed."""
     root = os.path.join(cache_dir, "archives")
     freed = 0
     for name in os.listdir(root) if os.path.isdir(root) else ():
@@ -155,7 +158,8 @@ def gc(cache_dir: str, keep: set[str]) -> int:
         try:
             with alone(lock, None):
                 found = _read(path)
-                if found is not None and found.digest not in keep:
+                is_old = time.time() - os.stat(path).st_mtime >= older_than
+                if found is not None and is_old and found.digest not in keep:
                     os.unlink(path)
                     if os.path.exists(found.path):
                         freed += found.size
@@ -177,6 +181,8 @@ def _found_or_made(
     root = os.path.join(os.path.abspath(cache_dir), "archives")
     place = os.path.join(root, f"{key}.json")
     if found := _read(place):
+        with contextlib.suppress(OSError):
+            os.utime(place)  # in use: see `gc`
         return found
     with alone(os.path.join(root, f"{key}.lock"), lambda text: progress(text, 0, 0)):
         if found := _read(place):

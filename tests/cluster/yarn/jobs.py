@@ -32,7 +32,8 @@ def path(name):
 """
 SMALL = {"cpus": 1, "memory": "64MiB"}
 NODE = {"python": sys.executable, "master": {"memory": 128}}
-PATIENCE = float(os.environ.get("DROMON_TEST_PATIENCE", "180"))  # seconds; a machine may have other work
+# Seconds; a machine may have other work.
+PATIENCE = float(os.environ.get("DROMON_TEST_PATIENCE", "180"))
 
 
 def engine(bed: Bed, home: Path | str, **context: Any) -> YarnEngine:
@@ -60,7 +61,11 @@ def request(script: str | None = None, **job: Any) -> dict[str, Any]:
 
 def run(engine: YarnEngine, script: str | None = None, **job: Any) -> str:
     """Submitted: its id."""
-    asked = request(script, **job)
+    return start(engine, request(script, **job))
+
+
+def start(engine: YarnEngine, asked: dict[str, Any]) -> str:
+    """The same of a request that was changed."""
     try:
         return str(engine.start(asked)["id"])
     finally:

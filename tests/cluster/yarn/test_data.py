@@ -67,7 +67,7 @@ def test_volumes_are_copied_once_to_a_node_or_scratch_or_an_address(engine):
         },
     )
     asked["data"]["command"] += ["${volumes.data}/deep/second.txt", "${volumes.far}/x", "$${HOME}"]
-    found = said(engine, engine.start(asked)["id"])
+    found = said(engine, jobs.start(engine, asked))
     assert len(found) == 4
     copies = {(each["node"], each["inode"]) for each in found}
     assert len(copies) == len({each["node"] for each in found})  # one for all of a node
@@ -108,7 +108,7 @@ def test_secret_reaches_the_members_and_nothing_else(engine, bed, home):
         script, replicas=2, secrets=["TOKEN"], env={"NULL": None}, config={"go": go, "lr": 0.5}
     )
     asked["environ"] |= {"TOKEN": canary, "NULL": f"{canary}-too"}
-    ref = str(engine.start(asked)["id"])
+    ref = jobs.start(engine, asked)
 
     def lines() -> bool:
         return len(jobs.texts(engine, ref)) == 2 or engine.status(ref).is_terminal

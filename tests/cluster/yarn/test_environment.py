@@ -251,7 +251,7 @@ def test_master_and_members_bring_their_python_commands_and_tokens(
     engine = jobs.engine(bare, home)
     asked = jobs.request(replicas=2, command=["greet", "twice"])
     asked["data"]["yarn"].pop("python")
-    found = said(engine, str(engine.start({**asked, "python": str(python)})["id"]))
+    found = said(engine, jobs.start(engine, {**asked, "python": str(python)}))
     shutil.rmtree(tmp_path / "own")
     assert sorted(each["rank"] for each in found) == ["0", "1"]
     for each in found:
@@ -288,7 +288,7 @@ def test_python_of_the_nodes_serves_master_and_members(bed: Bed, home: Path) -> 
     asked = jobs.request(script, replicas=2, yarn={"python": old})
     asked["data"]["command"][:2] = ["python"]
     uploaded = engine.staging.uploaded
-    found = said(engine, str(engine.start(asked)["id"]))
+    found = said(engine, jobs.start(engine, asked))
     assert sorted(each["rank"] for each in found) == [0, 1]
     assert {each["path"] for each in found} == {old}
     assert engine.staging.uploaded - uploaded < 2**21  # no interpreter is among it

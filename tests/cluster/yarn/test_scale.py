@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from jobs import application, ended, process_of, processes, run, stop_all, texts, told, until
+from jobs import application, ended, processes, run, stop_all, texts, told, until
 from jobs import engine as client
 from testbeds.yarn.bed import Bed
 

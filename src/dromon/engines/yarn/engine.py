@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dromon.engines.intake import Intake, Taken
 
 POLL = 0.3
+PACKING = 3600.0  # seconds for which an archive may be on its way to a cluster
 KEPT = 30 * 86400.0  # seconds that `gc` leaves a job's record alone unless told otherwise
 PREEMPTS = {"preemptible": "whether a job may be preempted is for its queue to say"}
 EXPIRIES = (
@@ -425,10 +426,15 @@ class YarnEngine:
         return ids
 
     def collect(self, older_than: float | None = None, dry_run: bool = False) -> Mapping[str, Any]:
+        from dromon.packaging import archive
+
         active = {status.id for status in self.list(base.Filter())}
         age = KEPT if older_than is None else older_than
         found = collect.collect(self.staging, active.__contains__, older_than=age, dry_run=dry_run)
-        return {"removed": found.records, "freed": found.bytes, "dry_run": dry_run}
+        freed = found.bytes
+        if not dry_run:  # what was packed here for jobs that nobody has repeated for as long
+            freed += archive.gc(self.home.cache, set(), older_than=max(age, PACKING))
+        return {"removed": found.records, "freed": freed, "dry_run": dry_run}
 
     # ---- parts ----------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from dromon.engines.yarn.am.scribe import Scribe
 from dromon.engines.yarn.am.secrets import Secrets, load_secrets
 from dromon.engines.yarn.am.web import Web
 from dromon.hadoop import addresses, ids, site, token
+from dromon.hadoop.failover import Policy
 from dromon.hadoop.messages.enums import FinalStatus
 from dromon.hadoop.messages.master import APPLICATION_MASTER
 from dromon.hadoop.transport import RpcClient
@@ -36,6 +37,8 @@ from dromon.lifecycle import states
 from dromon.lifecycle.gang import Gang
 from dromon.lifecycle.plan import GangPlan
 
+# A ResourceManager that is back gives up masters that do not come soon.
+PERSISTENT = Policy(cap=5.0)
 LAST_WRITES = 60.0  # seconds for the journal's end
 
 
@@ -148,7 +151,8 @@ def _wants(request: Mapping[str, Any]) -> list[Want]:
 def _client(cluster: Mapping[str, Any], secrets: Secrets) -> RpcClient:
     (own,) = secrets.credentials.of_kind(token.AM_RM)
     servers = [addresses.parse(text, addresses.SCHEDULER_PORT) for text in cluster["scheduler"]]
-    return RpcClient(APPLICATION_MASTER, _proxy() or servers, own, what="ResourceManager")
+    who = _proxy() or servers
+    return RpcClient(APPLICATION_MASTER, who, own, what="ResourceManager", policy=PERSISTENT)
 
 
 def _proxy() -> list[addresses.Address]:

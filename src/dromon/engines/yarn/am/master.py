@@ -75,6 +75,7 @@ class Master:
         self.inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.fences = Fences(request["lease"] + gang.plan.stop_grace)
         self.partings = Partings()
+        self._quiet = False  # nothing has happened in this turn that anything follows from
         self.side = Side(request)
         self.closing: Closing | None = None
         self.superseded = ""
@@ -126,15 +127,19 @@ class Master:
         """Until the job is over and all is brought home, or a later attempt has taken over."""
         self._settle()
         while not self.superseded and not (self.closing is not None and self.closing.is_done):
+            self._quiet = True
             self.peers.turn(self._patience())
             while True:
                 try:
                     call = self.inbox.get_nowait()
                 except queue.Empty:
                     break
+                self._quiet = False
                 call()
             self._pass_time()
-            self._settle()
+            # Most of what a large gang says is that it is alive, and changes nothing.
+            if not self._quiet or self.gang.state != states.RUNNING:
+                self._settle()
 
     def _patience(self) -> float:
         times = [self.fences.first, self.partings.first]
@@ -169,6 +174,7 @@ class Master:
         self._enqueue(self.coordinator.on_event(event, self._now()))
 
     def _enqueue(self, effects: list[Effect]) -> None:
+        self._quiet = self._quiet and not effects
         for effect in effects:
             if isinstance(effect, Keep):
                 self.keep({"time": effect.now, "event": effect.event.to_json()})
@@ -242,6 +248,7 @@ class Master:
     # ---- agents ---------------------------------------------------------------------------------
 
     def _on_hello(self, number: int, admitted: Admitted) -> None:
+        self._quiet = False
         member = admitted.member
         held = self.gathering.container_of(member)
         if held is None or held.id != admitted.place:
@@ -321,6 +328,7 @@ class Master:
         return {**message, "exit": {**message["exit"], "cause": "lost", "message": words}}
 
     def _on_gone(self, number: int) -> None:
+        self._quiet = False
         member = self._peer_member.pop(number, None)
         if member is not None and self._strays.get(member) == number:
             del self._strays[member]
