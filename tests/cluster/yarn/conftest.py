@@ -14,9 +14,13 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))  # the test beds are no part of what is installed
 sys.path.insert(0, str(Path(__file__).parent))  # jobs.py
 
+import jobs  # noqa: E402
+import queues  # noqa: E402
 from testbeds.yarn import jars  # noqa: E402
 from testbeds.yarn.bed import Bed  # noqa: E402
 from testbeds.yarn.plan import Options  # noqa: E402
+
+from dromon.engines.yarn.engine import YarnEngine  # noqa: E402
 
 REQUIRED = "DROMON_REQUIRE_CLUSTERS"
 
@@ -69,3 +73,24 @@ def frail(new_bed: Callable[..., Bed]) -> Bed:
     for node in ("node2", "node3"):
         made.label(node, "gpu")
     return made
+
+
+@pytest.fixture(scope="module")
+def place(new_bed: Callable[..., Bed]) -> Iterator[Bed]:
+    """A bed with queues of every kind."""
+    made = new_bed(settings=queues.SETTINGS)
+    yield made
+    made.down()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def engine(place: Bed, home: Path) -> Iterator[YarnEngine]:
+    made = jobs.engine(place, home)
+    yield made
+    jobs.stop_all(made)
+    made.close()
