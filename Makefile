@@ -48,7 +48,7 @@ yarn: setup ## a real HDFS and YARN on this machine, to try Dromon on (needs Jav
 	@echo "$(BIN)/python -m testbeds.yarn status | logs NAME | kill NAME | start NAME | down"
 
 test-yarn: setup ## tests on a real YARN, brought up for them (downloads Hadoop once)
-	@DROMON_BENCH=yarn $(BIN)/pytest -n 3 --dist loadfile tests/cluster/yarn tests/contract $(ARGS)
+	@DROMON_BENCH=yarn $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder tests/contract tests/cluster/yarn $(ARGS)
 
 bench: setup ## measure against the bars; writes benchmarks/results.json
 	@$(BIN)/python -m benchmarks

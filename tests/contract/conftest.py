@@ -410,6 +410,14 @@ if CHOSEN:
     BENCHES = {CHOSEN: CLUSTERS[CHOSEN]}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A cluster may take its time; what hangs is found all the same."""
+    for item in items:
+        if CHOSEN and item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.timeout(600))
+            item.add_marker(pytest.mark.xdist_group("contract"))  # one bed for all of it
+
+
 @pytest.fixture(scope="session", params=BENCHES)
 def engine_bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     home = Path(tempfile.mkdtemp(prefix="dromon-", dir="/tmp"))

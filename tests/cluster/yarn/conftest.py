@@ -37,30 +37,41 @@ def hadoop() -> None:
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session")
-def new_bed(hadoop: None) -> Iterator[Callable[..., Bed]]:
+def beds() -> Iterator[Callable[..., Bed]]:
     """Brings beds up, each with options of its own, and takes all of them down at the end."""
-    beds: list[Bed] = []
+    made: list[Bed] = []
 
     def up(**options: Any) -> Bed:
         bed = Bed(tempfile.mkdtemp(prefix="dromon-yarn-", dir="/tmp"), tell=print)
-        beds.append(bed)
+        made.append(bed)
         bed.up(Options(**options))
         return bed
 
     yield up
-    for bed in beds:
+    for bed in made:
         bed.down()
         shutil.rmtree(bed.dir)
 
 
 @pytest.fixture(scope="session")
-def bed(new_bed: Callable[..., Bed]) -> Bed:
-    """The bed as `up` makes it. Whoever kills a daemon of it starts it again."""
-    return new_bed()
+def lasting_bed(hadoop: None) -> Iterator[Callable[..., Bed]]:
+    """Of those for several files; each costs some of a core as long as it is up."""
+    yield from beds()
+
+
+@pytest.fixture(scope="module")
+def new_bed(hadoop: None) -> Iterator[Callable[..., Bed]]:
+    """Of those for one file; down when it is through."""
+    yield from beds()
 
 
 @pytest.fixture(scope="session")
+def bed(lasting_bed: Callable[..., Bed]) -> Bed:
+    """The bed as `up` makes it. Whoever kills a daemon of it starts it again."""
+    return lasting_bed()
+
+
+@pytest.fixture(scope="module")
 def frail(new_bed: Callable[..., Bed]) -> Bed:
     """A bed to take things away from. Masters run on node1, members with the label on the others;
     what is lost is noticed soon, and the ResourceManager remembers."""
@@ -94,3 +105,14 @@ def engine(place: Bed, home: Path) -> Iterator[YarnEngine]:
     yield made
     jobs.stop_all(made)
     made.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several work at once, each takes whole files: their beds are the dear part. Files that
+    take long come first."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    first = ("test_frameworks", "test_scale", "test_scheduling", "test_faults")
+    items.sort(key=lambda item: item.path.stem not in first)

@@ -235,7 +235,8 @@ def test_ctrl_c_stops_the_job_on_the_cluster(machine: Machine):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as client:  # fmt: skip
         assert client.stdout
-        assert client.stdout.readline() == "up\n"
+        assert client.stderr
+        assert client.stdout.readline() == "up\n", client.stderr.read()
         client.send_signal(signal.SIGINT)
         _, err = client.communicate(timeout=120)
         assert client.returncode == 130, err
