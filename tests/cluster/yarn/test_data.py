@@ -1,5 +1,6 @@
 """What a job is given beside its code: volumes, configuration, secrets, tokens, a function."""
 
+import contextlib
 import json
 import os
 import secrets
@@ -182,3 +183,19 @@ def test_exception_of_a_function_is_raised_here(on_yarn: dict[str, Any]):
         dromon.run(work, workers=2, **on_yarn).results(timeout=jobs.PATIENCE)
     assert raised.value.args == ("rank 1 said no", 7)
     assert "in work" in "".join(raised.value.__notes__)
+
+
+def test_an_unchanged_job_uploads_nothing(bed: Bed, tmp_path: Path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "data.bin").write_bytes(os.urandom(1 << 20))
+    sent = []
+    for _ in range(2):
+        with contextlib.closing(jobs.engine(bed, tmp_path / "home")) as engine:
+            asked = jobs.request("say(os.path.getsize('data.bin'))", name="twice")
+            found = engine.start({**asked, "cwd": str(tmp_path / "code")})
+            sent.append(engine.staging.uploaded)
+            ref = str(found["id"])
+            assert jobs.ended(engine, ref).state == "succeeded", jobs.told(engine, ref)
+            assert jobs.texts(engine, ref) == [str(1 << 20)]
+    assert sent[0] > 1 << 20
+    assert sent[1] == 0
