@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -30,7 +30,36 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SETTLE = 10.0  # seconds that ended members and a stopped daemon get to be gone
 # Markers whose tests have a make target of their own.
 ELSEWHERE = {"frameworks": "test-frameworks", "faults": "test-faults", "cluster": "test-yarn"}
+REQUIRED = (
+    "DROMON_REQUIRE_CLUSTERS"  # =1: nothing may be left out for want of a cluster or packages
+)
 left_out: "pytest.StashKey[Counter[str]]" = pytest.StashKey()
+
+
+# ---- what a machine may lack --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def lacking() -> Callable[[str], NoReturn]:
+    """Leaves a test out for want of something; where nothing may be left out, fails it."""
+
+    def leave_out(reason: str) -> NoReturn:
+        if os.environ.get(REQUIRED) == "1":
+            pytest.fail(f"{reason} ({REQUIRED}=1)")
+        pytest.skip(reason)
+
+    return leave_out
+
+
+@pytest.fixture(scope="session")
+def registry(lacking: Callable[[str], NoReturn]) -> Callable[[str], None]:
+    """Hears why an environment could not be made: without packages to be had it says nothing."""
+
+    def hear(message: str) -> None:
+        if any(word in message for word in ("connect", "dns", "fetch", "timed out")):
+            lacking(f"no package registry answers: {message}")
+
+    return hear
 
 
 # ---- processes ----------------------------------------------------------------------------------

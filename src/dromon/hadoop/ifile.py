@@ -27,10 +27,6 @@ def mark(application_id: str) -> bytes:
     return sha256(application_id.encode()).digest()
 
 
-def is_ifile(head: bytes, application_id: str) -> bool:
-    return head.startswith(mark(application_id))
-
-
 def checksum(data: bytes) -> tuple[str, int]:
     """Of a `-checksum` file: which file it belongs to, and how much of that is good."""
     length = int.from_bytes(data[:4], "big")

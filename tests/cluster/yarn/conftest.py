@@ -1,12 +1,11 @@
 """A bed for all tests of this directory: brought up once, taken down at the end."""
 
-import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -22,19 +21,15 @@ from testbeds.yarn.plan import Options  # noqa: E402
 
 from dromon.engines.yarn.engine import YarnEngine  # noqa: E402
 
-REQUIRED = "DROMON_REQUIRE_CLUSTERS"
-
 
 @pytest.fixture(scope="session")
-def hadoop() -> None:
+def hadoop(lacking: Callable[[str], NoReturn]) -> None:
     """Java and the jars; without them a test is skipped, or fails where clusters are required."""
     try:
         jars.find_java()
         jars.fetch(Options().hadoop, print)
     except (jars.JavaMissing, jars.MavenMissing) as error:
-        if os.environ.get(REQUIRED) == "1":
-            pytest.fail(f"{error} ({REQUIRED}=1)")
-        pytest.skip(str(error))
+        lacking(str(error))
 
 
 def beds() -> Iterator[Callable[..., Bed]]:

@@ -26,7 +26,6 @@ MASTER = {"memory": 256, "vcores": 1, "attempts": 4}
 SIDE = {"memory": 1024, "vcores": 1}  # TensorBoard's container
 EXPIRY = 600.0
 LEASE = 60.0  # seconds beyond the time YARN takes to notice that a master's node is gone
-NODE_PYTHON = "python3"
 
 # What a job file may ask for and YARN cannot give: key -> why.
 LACKS = {

@@ -450,24 +450,3 @@ def test_a_journal_that_was_closed_by_a_later_attempt_ends_this_one(stage, hdfs)
     until(lambda: not job._thread.is_alive(), "the master to leave")
     assert job.master.superseded
     assert agent.of("bye") == []
-
-
-# ---- leases -------------------------------------------------------------------------------------
-
-
-def test_a_lease_is_renewed_with_what_was_asked(stage):
-    job = stage(replicas=1)
-    (agent,) = job.run(1)
-    agent.tell("alive", asked=12.5)
-    assert agent.wait("alive") == {"op": "alive", "asked": 12.5}
-
-
-def test_no_lease_is_renewed_on_a_node_that_yarn_has_lost(stage):
-    job = stage(replicas=1)
-    (agent,) = job.run(1)
-    job.over(1, *LOST)
-    agent.wait("stop")
-    agent.tell("alive", asked=1.0)
-    agent.exited(0, stopped=True)
-    agent.wait("bye")
-    assert agent.of("alive") == []
