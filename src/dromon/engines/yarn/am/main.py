@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from dromon.coordinator.web import Web
 from dromon.engines.yarn.am import side
 from dromon.engines.yarn.am.asks import Asks, Size, Want
 from dromon.engines.yarn.am.beats import Beats
@@ -26,7 +27,6 @@ from dromon.engines.yarn.am.nodes import Nodes
 from dromon.engines.yarn.am.scheduler import Scheduler
 from dromon.engines.yarn.am.scribe import Scribe
 from dromon.engines.yarn.am.secrets import Secrets, load_secrets
-from dromon.engines.yarn.am.web import Web
 from dromon.hadoop import addresses, ids, site, token
 from dromon.hadoop.failover import Policy
 from dromon.hadoop.messages.enums import FinalStatus

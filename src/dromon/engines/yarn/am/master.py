@@ -16,19 +16,19 @@ from typing import Any
 
 from dromon.agent.frames import Message
 from dromon.agent.protocol import VERSION
+from dromon.coordinator.closing import Closing
 from dromon.coordinator.coordinator import BYE, STALE, Coordinator, Effect, Keep, Send
 from dromon.coordinator.door import Admitted
+from dromon.coordinator.peers import Peers
 from dromon.engines.yarn.am import standing
 from dromon.engines.yarn.am.asks import Container
 from dromon.engines.yarn.am.beats import Beats, News
-from dromon.engines.yarn.am.closing import Closing
 from dromon.engines.yarn.am.containers import Containers
 from dromon.engines.yarn.am.fences import Fences
 from dromon.engines.yarn.am.gathering import Gathering
 from dromon.engines.yarn.am.journal import Journal
 from dromon.engines.yarn.am.nodes import Launch, Nodes
 from dromon.engines.yarn.am.partings import Parting, Partings
-from dromon.engines.yarn.am.peers import Peers
 from dromon.engines.yarn.am.scheduler import AskRefused
 from dromon.engines.yarn.am.side import Side
 from dromon.errors import EngineError
@@ -169,6 +169,12 @@ class Master:
             self.happen(ev.Tick())
         if self.closing is not None:
             self.closing.pass_time(now)
+
+    def now(self) -> float:
+        return self._now()
+
+    def has_place(self, member: str) -> bool:
+        return self.gathering.container_of(member) is not None
 
     def happen(self, event: ev.Event) -> None:
         self._enqueue(self.coordinator.on_event(event, self._now()))

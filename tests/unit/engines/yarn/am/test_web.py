@@ -8,8 +8,8 @@ import time
 import pytest
 from stage import KEY, until
 
-from dromon.engines.yarn.am import web as module
-from dromon.engines.yarn.am.web import HEADER, MARK, Web, is_proven, page, proof
+from dromon.coordinator import web as module
+from dromon.coordinator.web import HEADER, MARK, Web, is_proven, page, proof
 
 NOW = 1_000_000.0
 

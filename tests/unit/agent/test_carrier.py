@@ -7,7 +7,7 @@ import threading
 import pytest
 from stage import until
 
-from dromon.engines.yarn.am.carrier import Carrier
+from dromon.agent.carrier import Carrier
 from dromon.frameworks import mpi
 
 AGAIN = 0.1

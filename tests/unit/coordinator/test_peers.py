@@ -6,7 +6,7 @@ import threading
 import pytest
 from stage import KEY, FakeAgent, until
 
-from dromon.engines.yarn.am.peers import Peers
+from dromon.coordinator.peers import Peers
 
 JOB = "train-aaaaaa"
 

@@ -2,11 +2,11 @@
 
 On one machine `frameworks.mpi` hands a command over through a named pipe of a directory that all
 members share. In containers each member has that directory to itself: here stand the pipes of the
-places elsewhere, what is written into them is taken to its place through the master, and run
+places elsewhere, what is written into them is taken to its place through the coordinator, and run
 there; the exit code comes back the same way.
 
-The line to the master may break, and the master change: what is said is said again until it has
-been heard, and what is heard twice is done once.
+The line to the coordinator may break, and another one take over: what is said is said again until
+it has been heard, and what is heard twice is done once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AGAIN = 2.0  # seconds until what nobody has heard is said again
 
 
 class Carrier:
-    """`say` sends a message to the master, which passes it on to the member in `to`."""
+    """`say` sends a message to the coordinator, which passes it on to the member in `to`."""
 
     def __init__(
         self, root: str, member: str, say: Callable[[Message], None], again: float = AGAIN

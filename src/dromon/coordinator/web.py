@@ -1,4 +1,4 @@
-"""The master's door for people and clients: status, live logs, stop. Behind YARN's proxy, too.
+"""The coordinator's door for people and clients: status, live logs, stop. Behind a proxy, too.
 
     GET  /                          a page
     GET  /status.json               how the job stands
@@ -7,8 +7,8 @@
     POST /stop                      {"by", "grace"}
 
 Clients prove that they know the job's key: `Dromon-Proof: <seconds>:<HMAC of method, path, body>`.
-Without it only YARN's own proxy is answered, which lets in whom the application's ACLs allow, and
-it may only look.
+Without it only the cluster's own proxy is answered, where it decides who may look, and it may only
+look.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from dromon.agent.frames import Message
 from dromon.lifecycle import events as ev
 
 if TYPE_CHECKING:
-    from dromon.engines.yarn.am.board import Board
-    from dromon.engines.yarn.am.master import Master
+    from dromon.coordinator.deciding import Deciding
 
 FRESH = 300.0  # seconds that a proof is good for: clocks differ, and a proof seen is not for ever
 ANSWER = 20.0  # seconds an agent gets to send a piece of its log
@@ -53,21 +52,29 @@ def is_proven(given: str, key: bytes, method: str, path: str, body: bytes, now: 
     return hmac.compare_digest(given, proof(key, method, path, body, float(moment)))
 
 
+class Board(Protocol):
+    """TensorBoard, wherever it listens."""
+
+    def ask(self, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]: ...
+
+
 class Web:
     def __init__(
         self,
-        master: Master,
+        deciding: Deciding,
         key: bytes,
         proxies: list[str],
         board: Board | None = None,
+        *,
+        port: int = 0,
         patience: float = ANSWER,
     ) -> None:
-        self.master = master
+        self.deciding = deciding
         self._patience = patience
         self.board = board
         self.key = key
         self.proxies = _addresses(proxies)
-        self._server = _Server(("", 0), _handler(self))
+        self._server = _Server(("", port), _handler(self))
         self.port = int(self._server.server_address[1])
 
     def start(self) -> None:
@@ -80,20 +87,20 @@ class Web:
 
     def status(self) -> dict[str, Any]:
         """Asked of the deciding thread, so that it is of one moment."""
-        return dict(self._asked(lambda done: done(self.master.status())))
+        return dict(self._asked(lambda done: done(self.deciding.status())))
 
     def log(self, name: str, offset: int) -> bytes | None:
         """None: nobody is there who could read it."""
         member = name.partition(".")[0]
-        answer = self._asked(lambda done: self.master.read_log(member, name, offset, done))
+        answer = self._asked(lambda done: self.deciding.read_log(member, name, offset, done))
         if answer is None or answer.get("missing"):
             return None
         return base64.b64decode(answer["data"])
 
     def request_stop(self, by: str, grace: float | None) -> None:
         def stop(done: Callable[[Any], None]) -> None:
-            self.master.happen(ev.StopRequested(by, grace))
-            self.master.after_keeping(lambda: done({}))
+            self.deciding.happen(ev.StopRequested(by, grace))
+            self.deciding.after_keeping(lambda: done({}))
 
         self._asked(stop)
 
@@ -105,9 +112,9 @@ class Web:
             box.append(answer)
             answered.set()
 
-        self.master.post(lambda: question(done))
+        self.deciding.post(lambda: question(done))
         if not answered.wait(self._patience):
-            raise TimeoutError("the master did not answer")
+            raise TimeoutError("the coordinator did not answer")
         return box[0]
 
 
@@ -159,7 +166,7 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
                 return True
             if may_look and self.client_address[0] in web.proxies:
                 return True
-            self._send(403, "text/plain", b"Through YARN's own pages, please.\n")
+            self._send(403, "text/plain", b"Through the cluster's own pages, please.\n")
             return False
 
         def _answer(self, make: Callable[[], tuple[int, str, bytes]]) -> None:
@@ -202,7 +209,7 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.send_header("Cache-Control", "no-store")
-                self.send_header(MARK, web.master.gang.plan.job)
+                self.send_header(MARK, web.deciding.gang.plan.job)
                 for name, value in (more or {}).items():
                     self.send_header(name, value)
                 self.end_headers()

@@ -1,4 +1,4 @@
-"""The agents' lines to the ApplicationMaster: sockets, frames, the door. Decides nothing.
+"""Agents' lines to a coordinator on another node: sockets, frames, the door. Decides nothing.
 
 One thread turns it; `wake` makes it turn from any other.
 """
@@ -37,6 +37,7 @@ class Peers:
         hello: Callable[[int, Admitted], None],
         message: Callable[[int, Message], None],
         gone: Callable[[int], None],
+        port: int = 0,
     ) -> None:
         self._key_of = key_of
         self._epoch = epoch
@@ -47,7 +48,7 @@ class Peers:
         self._peers: dict[int, _Peer] = {}
         self._count = 0
         self._selector = selectors.DefaultSelector()
-        self._listener = socket.create_server(("", 0), backlog=1024)
+        self._listener = socket.create_server(("", port), backlog=1024)
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
         self._woken, self._wake = os.pipe()

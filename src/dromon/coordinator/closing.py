@@ -3,7 +3,7 @@
 Members have directories of their own, and may have written the same path: each tells first what
 it has, and of the same path the first rank's is kept.
 
-No socket here: `Master` sends, and tells what it heard.
+No socket here: whoever decides sends, and tells what it heard.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from dromon.agent.frames import Message
 
 if TYPE_CHECKING:
-    from dromon.engines.yarn.am.master import Master
+    from dromon.coordinator.deciding import Deciding
 
 OUTPUTS = 1800.0  # seconds that bringing outputs home may take
-RETURN = 60.0  # seconds in which agents come back to the next attempt of the master
+RETURN = 60.0  # seconds in which agents come back to the next coordinator
 FAREWELL = 10.0  # seconds that agents get to leave
 
 
 class Closing:
-    """`awaited`: members whose agents are there, but have not come to this master yet."""
+    """`awaited`: members whose agents are there, but have not come to this coordinator yet."""
 
-    def __init__(self, master: Master, awaited: Iterable[str] = ()) -> None:
-        self._master = master
+    def __init__(self, deciding: Deciding, awaited: Iterable[str] = ()) -> None:
+        self._deciding = deciding
         self.outputs: dict[str, dict[str, Any]] = {}  # path -> as the agent told it
         self._asked: dict[int, str] = {}
         self._found: dict[str, list[str]] = {}  # member -> paths it has
@@ -33,21 +33,21 @@ class Closing:
         self._left = False
         self.is_done = False
         self._awaited = set(awaited)
-        self.deadline = master._now() + (RETURN if self._awaited else OUTPUTS)
-        for member, peer in list(master.coordinator.peers.items()):
+        self.deadline = deciding.now() + (RETURN if self._awaited else OUTPUTS)
+        for member, peer in list(deciding.coordinator.peers.items()):
             self._ask(peer, member)
         self._go_on()
 
     def _ask(self, peer: int, member: str) -> None:
-        attempt = self._master.gang.attempt
-        if not self._master.request["outputs"] or not attempt:
+        attempt = self._deciding.gang.attempt
+        if not self._deciding.request["outputs"] or not attempt:
             return
         question: Message = {"op": "keep", "attempt": attempt}
         if self._shares is not None:
             question["paths"] = self._shares.get(member, [])
         if question.get("paths") != []:
             self._asked[peer] = member
-            self._master.send(peer, question)
+            self._deciding.send(peer, question)
 
     def on_kept(self, member: str, message: Message) -> None:
         if "found" in message:
@@ -60,9 +60,9 @@ class Closing:
         self._go_on()
 
     def on_hello(self, peer: int, member: str) -> None:
-        self._master.coordinator.peers[member] = peer
+        self._deciding.coordinator.peers[member] = peer
         if self._left:
-            self._master.send(peer, {"op": "bye"})
+            self._deciding.send(peer, {"op": "bye"})
             return
         self._ask(peer, member)
         self._no_longer_awaited(member)
@@ -75,16 +75,16 @@ class Closing:
         if member in self._awaited:
             self._awaited.discard(member)
             if not self._awaited:
-                self.deadline = self._master._now() + OUTPUTS
+                self.deadline = self._deciding.now() + OUTPUTS
         self._go_on()
 
     def on_gone(self) -> None:
-        there = set(self._master.coordinator.peers.values())
+        there = set(self._deciding.coordinator.peers.values())
         for peer in [p for p in self._asked if p not in there]:
             member = self._asked.pop(peer)
-            if self._master.gathering.container_of(member) is not None:
+            if self._deciding.has_place(member):
                 self._awaited.add(member)  # it comes back, unless YARN says that it is over
-                self.deadline = self._master._now() + RETURN
+                self.deadline = self._deciding.now() + RETURN
         self._go_on()
 
     def pass_time(self, now: float) -> None:
@@ -99,7 +99,7 @@ class Closing:
             self._go_on()
 
     def _rank(self, member: str) -> int:
-        known = self._master.gang.members.get(member)
+        known = self._deciding.gang.members.get(member)
         return known.rank if known is not None and known.rank is not None else 1 << 30
 
     def _divide(self) -> None:
@@ -108,23 +108,23 @@ class Closing:
         for member in sorted(self._found, key=self._rank):
             self._shares[member] = [path for path in self._found[member] if path not in taken]
             taken.update(self._shares[member])
-        peers = self._master.coordinator.peers
+        peers = self._deciding.coordinator.peers
         for member, peer in list(peers.items()):
             self._ask(peer, member)
         gone = {m for m, paths in self._shares.items() if paths and m not in peers}
-        self._awaited |= {m for m in gone if self._master.gathering.container_of(m) is not None}
-        self.deadline = self._master._now() + (RETURN if self._awaited else OUTPUTS)
+        self._awaited |= {m for m in gone if self._deciding.has_place(m)}
+        self.deadline = self._deciding.now() + (RETURN if self._awaited else OUTPUTS)
 
     def _go_on(self) -> None:
-        master = self._master
+        deciding = self._deciding
         if self._shares is None and not (self._asked or self._awaited):
             self._divide()
         if self._asked or self._awaited:
             return
         if not self._left:
             self._left = True
-            self.deadline = master._now() + FAREWELL
-            for peer in list(master.coordinator.peers.values()):
-                master.send(peer, {"op": "bye"})
-        if not master.coordinator.peers:
+            self.deadline = deciding.now() + FAREWELL
+            for peer in list(deciding.coordinator.peers.values()):
+                deciding.send(peer, {"op": "bye"})
+        if not deciding.coordinator.peers:
             self.is_done = True
