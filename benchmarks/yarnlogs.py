@@ -24,26 +24,28 @@ from dromon.observe.logs import Source
 from dromon.storage.hdfs import Hdfs
 
 SIZES = (64, 256, 1024)  # megabytes
-# Bursts are what a busy pipe gives; single lines are what a patient program prints.
-STYLES = ("bursts", "lines")
+# Bursts are what a busy pipe gives; single lines are what a patient program prints. Style -> how
+# many members write so, at the same time.
+STYLES = {"bursts": 1, "lines": 1, "lines of 8 members": 8}
 USER = getpass.getuser()
 WRITER = """
 import sys
 from dromon.agent.logfile import LogFile
-place, size, style = sys.argv[1], int(sys.argv[2]) << 20, sys.argv[3]
+place, size, members, style = sys.argv[1], int(sys.argv[2]) << 20, int(sys.argv[3]), sys.argv[4]
 line = b"step %07d  loss 0.482913  accuracy 0.913842  2381.2 images/s  eta 01:02:03\\n"
-log, written, number, time = LogFile(place + "/worker-0.0.log"), 0, 0, 1.7e9
-while written < size:
-    if style == "bursts":
-        segments = [(time, 0, b"".join([line % n for n in range(number, number + 800)]))] * 8
-        number += 800
-    else:
-        segments = [(time + n / 1e3, 0, line % n) for n in range(number, number + 4000)]
-        number += 4000
-    log.append(segments)
-    written += sum(len(s[2]) for s in segments)
-    time += 4
-log.close()
+for member in range(members):
+    log, written, number, time = LogFile(place + f"/worker-{member}.0.log"), 0, 0, 1.7e9
+    while written < size // members:
+        if style == "bursts":
+            segments = [(time, 0, b"".join([line % n for n in range(number, number + 800)]))] * 8
+            number += 800
+        else:
+            segments = [(time + n / 1e3, 0, line % (number + n)) for n in range(4000)]
+            number += 4000
+        log.append(segments)
+        written += sum(len(s[2]) for s in segments)
+        time += 4
+    log.close()
 """
 
 
@@ -96,10 +98,10 @@ def measure(conf: str, folder: str) -> Iterator[Bar]:
     program = Path(folder, "writer.py")
     program.write_text(WRITER)
     package = Path(sys.modules["dromon"].__file__ or "").parents[1]
-    for style in STYLES:
+    for style, members in STYLES.items():
         speeds, peaks, works = {}, {}, {}
         for size in SIZES:
-            words = f"{sys.executable} {program} &lt;LOG_DIR&gt; {size} {style}"
+            words = f"{sys.executable} {program} &lt;LOG_DIR&gt; {size} {members} {style}"
             id = run(site, f"PYTHONPATH={package} {words}")
             assert written(site, id) >= size << 20
             took, peaks[size], works[size] = min(timed_read(conf, id) for _ in range(3))

@@ -33,8 +33,15 @@ def _yarn(context: Context) -> Place:
     return place
 
 
+def _kubernetes(context: Context) -> Place:
+    from dromon.engines.kubernetes.engine import KubernetesEngine
+
+    place: Place = KubernetesEngine(context)
+    return place
+
+
 # kind of context -> the engine for it.
-ENGINES: dict[str, Callable[[Context], Place]] = {"yarn": _yarn}
+ENGINES: dict[str, Callable[[Context], Place]] = {"yarn": _yarn, "kubernetes": _kubernetes}
 
 
 def engine(on: str | None = None) -> Place:

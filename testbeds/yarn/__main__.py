@@ -9,7 +9,8 @@ import time
 from typing import Any
 
 from dromon.errors import DromonError, UsageError
-from testbeds.yarn import jars, ready
+from testbeds import cache
+from testbeds.yarn import ready
 from testbeds.yarn.bed import Bed
 from testbeds.yarn.plan import HADOOP, Options
 
@@ -37,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     )
     root.add_argument(
         "--dir",
-        default=str(jars.cache() / "yarn" / "run"),
+        default=str(cache.folder() / "yarn" / "run"),
         help="where this bed lives (default: %(default)s)",
     )
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from dromon.errors import EngineError, UsageError
-from testbeds.yarn import config, jars, process, ready
+from testbeds import process
+from testbeds.process import Process
+from testbeds.yarn import config, jars, ready
 from testbeds.yarn import plan as plans
 from testbeds.yarn.plan import HOST, Options, Plan
-from testbeds.yarn.process import Process
 
 Tell = Callable[[str], None]
 

@@ -27,7 +27,7 @@ def files(plan: Plan, daemon: str, jars: str) -> dict[str, str]:
     """File name -> text for the configuration directory of `daemon`, or of `client`."""
     sites = {
         "core-site.xml": core(plan, daemon),
-        "hdfs-site.xml": hdfs(plan),
+        "hdfs-site.xml": hdfs(plan, daemon),
         "yarn-site.xml": yarn(plan, daemon, jars),
         "capacity-scheduler.xml": capacity(),
         "resource-types.xml": {"yarn.resource-types": "yarn.io/gpu"},
@@ -65,8 +65,8 @@ def core(plan: Plan, daemon: str) -> Settings:
     }
 
 
-def hdfs(plan: Plan) -> Settings:
-    return {
+def hdfs(plan: Plan, daemon: str) -> Settings:
+    settings = {
         "dfs.replication": "1",
         "dfs.namenode.rpc-address": plan.address("namenode", "rpc"),
         "dfs.namenode.http-address": plan.address("namenode", "web"),
@@ -85,6 +85,12 @@ def hdfs(plan: Plan) -> Settings:
         "dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "10",
         "dfs.namenode.heartbeat.recheck-interval": "7500",
     }
+    if daemon in plan.nodes:
+        # A node brings logs home once. With one NameNode its first failure would be the last, and
+        # its line to a NameNode that was restarted meanwhile is one.
+        settings["dfs.client.retry.policy.enabled"] = "true"
+        settings["dfs.client.retry.policy.spec"] = "1000,60"  # each second, so many times
+    return settings
 
 
 def yarn(plan: Plan, daemon: str, jars: str) -> Settings:

@@ -4,18 +4,17 @@
 ~/.cache/dromon/testbeds/hadoop-VERSION/webapps    the pages of NameNode and DataNode
 """
 
-import fcntl
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from dromon.errors import EngineError
+from testbeds import cache
 
 ARTIFACTS = (
     "hadoop-common",
@@ -83,29 +82,19 @@ def find_java() -> Java:
     return Java(home=str(Path(program).resolve().parent.parent), version=version)
 
 
-def cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(os.environ.get("DROMON_CACHE") or f"{base}/dromon", "testbeds")
-
-
 def fetch(version: str, tell: Tell) -> Path:
     """The directory of this version; downloads it if it is not here."""
-    root = cache()
-    place = root / f"hadoop-{version}"
-    if place.is_dir():
-        return place
-    program = shutil.which("mvn")
-    if program is None:
-        raise MavenMissing(f"Hadoop {version} is not in {root}, and there is no `mvn` on the PATH.")
-    root.mkdir(parents=True, exist_ok=True)
-    with open(root / f".hadoop-{version}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a second bed waits instead of fetching twice
-        if not place.is_dir():
-            tell(f"fetching Hadoop {version} from Maven Central, once, about 100 MB")
-            with tempfile.TemporaryDirectory(prefix=".fetching-", dir=root) as scratch:
-                made = _fetch_into(Path(scratch), version, program)
-                made.rename(place)
-    return place
+
+    def make(scratch: Path) -> Path:
+        program = shutil.which("mvn")
+        if program is None:
+            raise MavenMissing(
+                f"Hadoop {version} is not in {cache.folder()}, and there is no `mvn` on the PATH."
+            )
+        tell(f"fetching Hadoop {version} from Maven Central, once, about 100 MB")
+        return _fetch_into(scratch, version, program)
+
+    return cache.made(f"hadoop-{version}", make)
 
 
 def _fetch_into(scratch: Path, version: str, program: str) -> Path:

@@ -410,9 +410,100 @@ class YarnBench(Bench):
         self.bed.down()
 
 
+class KubernetesBench(Bench):
+    """A real cluster of one node, so that room means the same as on the other benches."""
+
+    name = "kubernetes"
+    patience = 4.0  # a pod takes a while where a process takes none
+    python = "python3"  # the image's
+
+    @classmethod
+    def lacks(cls) -> str:
+        from testbeds.kubernetes import programs
+
+        return programs.lacking()
+
+    def __init__(self, home: Path) -> None:
+        from testbeds.kubernetes.bed import Bed
+        from testbeds.kubernetes.plan import Options
+
+        self.bed = Bed(str(home / "bed"), tell=print)
+        classes = {f"p{number}".replace("-", "m"): number for number in (-1, 0, 1, 5, URGENT, 50)}
+        self.bed.up(Options(nodes=1, expiry=20, priorities=classes))
+        super().__init__(home)
+
+    def client(self) -> Engine:
+        from testbeds.kubernetes.plan import IMAGE
+
+        from dromon.contexts.file import Context
+        from dromon.engines.kubernetes.engine import KubernetesEngine
+
+        context = Context(
+            "bed", "kubernetes", self.bed.kubeconfig, image=IMAGE, pull="Never",
+            store=self.bed.shared,
+        )  # fmt: skip
+        return KubernetesEngine(context, str(self.home))
+
+    def leave(self) -> None:
+        self.engine.close()  # type: ignore[attr-defined]
+        super().leave()
+
+    def evict(self, ref: JobRef, member: str) -> None:
+        os.kill(self._front(ref, member), signal.SIGKILL)
+
+    def evict_politely(self, ref: JobRef, member: str) -> None:
+        from dromon.engines.kubernetes.volcano import POD
+
+        engine: Any = self.engine
+        engine.api.delete(POD, engine.namespace, f"{ref}-{member}")
+
+    def _front(self, ref: JobRef, member: str) -> int:
+        """The first process of the member's container: the node is this machine."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                is_ours = f"DROMON_POD={ref}-{member}\0".encode() in (
+                    (folder / "environ").read_bytes()
+                )
+                if is_ours and b"kubernetes-member" in (folder / "cmdline").read_bytes():
+                    found.append(int(folder.name))
+        return min(found)
+
+    def restart_controller(self, after: float = 0) -> None:
+        for name in ("volcano-controllers", "volcano-scheduler"):
+            self.bed.kill(name)
+        time.sleep(after)
+        for name in ("volcano-controllers", "volcano-scheduler"):
+            self.bed.start(name)
+
+    def outputs(self, ref: JobRef) -> dict[str, bytes]:
+        engine: Any = self.engine
+        record = engine.store.record(ref)
+        listed = engine.show(ref)["outputs"]
+        return {
+            o["path"]: Path(record.path("outputs", o["path"])).read_bytes()
+            for o in listed
+            if "size" in o
+        }
+
+    def survivors(self) -> list[str]:
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if b"kubernetes-member" in (folder / "cmdline").read_bytes():
+                    environ = (folder / "environ").read_bytes()
+                    if os.fsencode(self.bed.plan.control) in environ:
+                        found.append((folder / "cmdline").read_bytes().decode(errors="replace"))
+        return found
+
+    def close(self) -> None:
+        self.engine.close()  # type: ignore[attr-defined]
+        self.bed.down()
+
+
 BENCHES: dict[str, type[Bench]] = {"memory": MemoryBench, "local": LocalBench}
-CLUSTERS: dict[str, type[Bench]] = {"yarn": YarnBench}
-# A cluster is tried on its own: DROMON_BENCH=yarn pytest tests/contract
+CLUSTERS: dict[str, type[Bench]] = {"yarn": YarnBench, "kubernetes": KubernetesBench}
+# A cluster is tried on its own: DROMON_BENCH=yarn pytest tests/contract, or kubernetes
 CHOSEN = os.environ.get("DROMON_BENCH", "")
 if CHOSEN:
     BENCHES = {CHOSEN: CLUSTERS[CHOSEN]}
@@ -423,7 +514,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if CHOSEN and item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.timeout(600))
-            item.add_marker(pytest.mark.xdist_group("contract"))  # one bed for all of it
 
 
 @pytest.fixture(scope="session", params=BENCHES)

@@ -12,21 +12,60 @@ printed. Nothing here knows of pipes, masks or members.
 
 import os
 import struct
+import sys
+from array import array
+from bisect import bisect_left
 from collections import deque
-from itertools import groupby
-from operator import itemgetter
-from typing import Deque, Dict, Iterator, List, Optional, Protocol, Sequence, Set, Tuple, Union
+from itertools import accumulate
+from typing import (
+    Any,
+    Deque,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Protocol,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 RECORD = struct.Struct("<QdIH2x")  # offset, time, length, stream
 LINE_LIMIT = 64 * 1024
 BLOCK = 4 * 1024 * 1024  # about as much is read at once, and never the whole log
-STREAM_BYTES = (20, 21)  # of a record
 MANY = 32 * 1024  # records that are looked at together
 SEGMENT_LIMIT = 64 * 1024 * 1024  # a longer one was never written: the index is damaged
 
 Segment = Tuple[float, int, bytes]  # time, stream, bytes
 Line = Tuple[float, str, bytes]  # time, "out" or "err", bytes without their newline
 Text = Tuple[float, str, bytes]  # time, "out" or "err", whole lines with their newlines
+
+
+class Stretch(NamedTuple):
+    """Segments that follow each other in a log, not taken apart."""
+
+    times: Sequence[float]
+    streams: Sequence[int]
+    bounds: Sequence[int]  # where each begins, and the end of the last
+    data: bytes
+    changes: Sequence[int]  # segments of another stream than the one before
+
+    def joined(self, first: int, last: int) -> List[Segment]:
+        """Those from `first` to before `last`: of one stream as one, under the first's time."""
+        if not self.changes:
+            return [(self.times[first], self.streams[first], self._text(first, last))]
+        low, high = (bisect_left(self.changes, at) for at in (first + 1, last))
+        starts = [first, *self.changes[low:high]]
+        return [
+            (self.times[at], self.streams[at], self._text(at, end))
+            for at, end in zip(starts, [*starts[1:], last])
+        ]
+
+    def _text(self, first: int, last: int) -> bytes:
+        base = self.bounds[0]
+        return self.data[self.bounds[first] - base : self.bounds[last] - base]
 
 
 def index_of(path: str) -> str:
@@ -168,7 +207,7 @@ class LogReader:
             if not more:
                 break
             lines += more
-        for text in self._leftovers():
+        for text in self.leftovers():
             lines += _split(*text)
         return lines
 
@@ -179,25 +218,35 @@ class LogReader:
         if self._ready:
             yield [(time, name, line + b"\n") for time, name, line in self._ready]
             self._ready.clear()
-        while True:
-            segments = (self._one_stream(limit) if joined else []) or self._segments(limit)
+        while joined:
+            stretch = self.stretch(limit)
+            if stretch is None:
+                break
+            yield self.texts(stretch.joined(0, len(stretch.times)))
+        while not joined:
+            segments = self._segments(limit)
             if not segments:
                 break
-            yield self._texts(_join(segments) if joined else segments)
-        for text in self._leftovers():
+            yield self.texts(segments)
+        for text in self.leftovers():
             yield [text]
 
-    def _leftovers(self) -> Iterator[Text]:
+    def leftovers(self) -> Iterator[Text]:
         """Bytes whose index record was never written, then lines that have no end."""
         while self._source.is_there():
             torn = self._source.log(self._end, BLOCK)
             if not torn:
                 break
             self._end += len(torn)
-            yield from self._texts([(self._time, 0, torn)])
+            yield from self.texts([(self._time, 0, torn)])
         for stream in sorted(self._held):
             yield self._time, _name(stream), self._held[stream] + b"\n"
         self._held.clear()
+
+    @property
+    def left(self) -> int:
+        """Segments that were not read yet."""
+        return self._source.records() - self._next
 
     def seek_time(self, since: float) -> None:
         """Continue with the first segment written at `since` or later."""
@@ -294,37 +343,39 @@ class LogReader:
         self._next += len(segments)
         return segments
 
-    def _one_stream(self, limit: int) -> List[Segment]:
-        """Many segments as one where they are of one stream: most logs are. Else nothing, and it is
-        to be looked at segment by segment."""
-        data = self._source.index(self._next * RECORD.size, MANY * RECORD.size)
-        count = len(data) // RECORD.size
-        low, high = (data[at : count * RECORD.size : RECORD.size] for at in STREAM_BYTES)
-        if not count or low != low[:1] * count or high != high[:1] * count:
-            return []
-        start, time, _, stream = RECORD.unpack_from(data)
-        while True:
-            offset, _, length, _ = RECORD.unpack_from(data, (count - 1) * RECORD.size)
+    def stretch(self, limit: int = BLOCK) -> Optional[Stretch]:
+        """The next segments, of at most about `limit` bytes, together; None: there are no more."""
+        if not self._source.is_there():
+            return None
+        most = min(MANY, max(64, limit // 64))
+        index = self._source.index(self._next * RECORD.size, most * RECORD.size)
+        count = len(index) // RECORD.size
+        start = size = 0
+        while count:
+            start = RECORD.unpack_from(index)[0]
+            offset, time, length, _ = RECORD.unpack_from(index, (count - 1) * RECORD.size)
             size = offset + length - start
             if 0 <= size <= limit:
                 break
-            if count == 1:
-                return []
             count //= 2
-        text = self._source.log(start, size)
-        if len(text) < size:
-            return []
+        data = self._source.log(start, size) if count else b""
+        if not count or len(data) < size:  # a large segment, or one that is not there yet
+            return _stretch_of(self._segments(limit))
         self._next += count
         self._end = offset + length
-        return [(time, stream, text)]
+        self._time = time
+        index = index[: count * RECORD.size]
+        bounds = _column("Q", index, 0)
+        bounds.append(start + size)
+        return _stretch(_column("d", index, 8), _column("H", index, 20), bounds, data)
 
     def _lines(self, segments: List[Segment]) -> List[Line]:
         lines: List[Line] = []
-        for text in self._texts(segments):
+        for text in self.texts(segments):
             lines += _split(*text)
         return lines
 
-    def _texts(self, segments: List[Segment]) -> List[Text]:
+    def texts(self, segments: List[Segment]) -> List[Text]:
         texts: List[Text] = []
         held = self._held
         for time, stream, data in segments:
@@ -353,13 +404,29 @@ def _split(time: float, name: str, text: bytes) -> List[Line]:
     return [(time, name, line) for line in lines]
 
 
-def _join(segments: List[Segment]) -> List[Segment]:
-    joined: List[Segment] = []
-    for stream, group in groupby(segments, itemgetter(1)):
-        run = list(group)
-        data = run[0][2] if len(run) == 1 else b"".join([each[2] for each in run])
-        joined.append((run[0][0], stream, data))
-    return joined
+def _stretch_of(segments: List[Segment]) -> Optional[Stretch]:
+    if not segments:
+        return None
+    times, streams, pieces = zip(*segments)
+    bounds = list(accumulate([len(piece) for piece in pieces], initial=0))
+    return _stretch(times, streams, bounds, b"".join(pieces))
+
+
+def _stretch(
+    times: Sequence[float], streams: Sequence[int], bounds: Sequence[int], data: bytes
+) -> Stretch:
+    changes: List[int] = []
+    if streams.count(streams[0]) < len(streams):
+        changes = [at for at in range(1, len(streams)) if streams[at] != streams[at - 1]]
+    return Stretch(times, streams, bounds, data, changes)
+
+
+def _column(kind: str, index: bytes, at: int) -> "array[Any]":
+    """One field of all records at once."""
+    whole = array(kind, index)
+    if sys.byteorder == "big":
+        whole.byteswap()
+    return whole[at // whole.itemsize :: RECORD.size // whole.itemsize]
 
 
 def _has_long_line(data: bytes) -> bool:

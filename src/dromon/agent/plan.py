@@ -28,6 +28,7 @@ class AgentPlan:
     memory: Optional[int] = None  # bytes for the whole tree; watched by the agent
     cgroups: Tuple[str, ...] = ()  # directories whose cgroup.procs the member joins
     lease: Optional[float] = None  # stop after so long without the coordinator; None: never
+    beat: float = 5.0  # seconds between two words about what the member uses
     buffer: int = 64 * 1024 * 1024  # captured output held in memory while the disk stalls
     place: str = ""  # which of several places of this member it is, where one may outlive its time
     keep_fds: Tuple[int, ...] = ()  # descriptors (GPU locks) held open until the member has ended

@@ -31,7 +31,6 @@ from dromon.lifecycle.verdict import Exit
 READY, RUNNING, DRAINING, EXITED = "ready", "running", "draining", "exited"
 
 SHORT = 0.25  # of one that ends sooner and says nothing, nobody hears that it had started
-BEAT = 5.0
 MEMORY_SAMPLE = 1.0
 LEFTOVER_GRACE = 1.0  # for what outlives the main process
 SIBLING_GRACE = 5.0  # for the other processes of a member when one has failed
@@ -130,7 +129,7 @@ class Run:
                 self._abandon(failed)
                 return
         self._loop.after("started", SHORT, self._tell_started)
-        self._loop.after("beat", BEAT, self._beat)
+        self._loop.after("beat", self.plan.beat, self._beat)
         self._loop.after("oom", 1.0, self._samples.note_machine)
         if plan.memory:
             self._loop.after("memory", MEMORY_SAMPLE, self._watch_memory)
@@ -432,7 +431,7 @@ class Run:
     # ---- samples --------------------------------------------------------------------------------
 
     def _beat(self) -> None:
-        self._loop.after("beat", BEAT, self._beat)
+        self._loop.after("beat", self.plan.beat, self._beat)
         self._say({"op": "beat", "run": self.plan.run, **self._samples.take()})
 
     def _watch_memory(self) -> None:

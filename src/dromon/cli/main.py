@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dromon.cli.calls import Api
     from dromon.cli.parser import Parser
 
-# command -> one line of help; its module is dromon.cli.commands.<command>.
+# command -> one line of help; its module is dromon.cli.commands.<command>, or of MODULES' name.
 GROUPS: dict[str, dict[str, str]] = {
     "run": {
         "run": "run a job file, a script or any command, and follow it",
@@ -37,16 +37,19 @@ GROUPS: dict[str, dict[str, str]] = {
         "check": "check a job file and run nothing",
         "plan": "the native request each engine would get",
         "schema": "the JSON Schema of the job file, for editors",
+        "import": "make a job file of one written for another tool",
     },
     "keep house": {
         "rm": "remove ended jobs and all they kept",
         "gc": "remove what no job needs any more",
         "context": "names for the clusters jobs can go to",
+        "cluster": "a cluster's own configuration: made from a site file, or checked",
         "daemon": "the process that runs jobs on this machine",
         "completion": "completion for bash, zsh or fish",
         "version": "print the version",
     },
 }
+MODULES = {"import": "importing"}  # a word of Python's own names no module well
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 
 OPENING = """\
@@ -136,7 +139,7 @@ def dispatch(words: list[str], api: Api | None) -> int:
 
 def load(name: str):  # type: ignore[no-untyped-def]
     """A command's module. (A function of `importlib` would do, were it not slower to import.)"""
-    path = f"dromon.cli.commands.{name}"
+    path = f"dromon.cli.commands.{MODULES.get(name, name)}"
     __import__(path)
     return sys.modules[path]
 

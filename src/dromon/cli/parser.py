@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 Namespace = argparse.Namespace
-PLACES = "local, yarn, or a context's name"
+PLACES = "local, yarn, kubernetes, or a context's name"
 CHOSEN = "where (default: $DROMON_ON, the context in use, or local)"
 # Dromon speaks one language; argparse would search the disk for others, for a whole millisecond.
 argparse._ = str  # type: ignore[attr-defined]

@@ -10,14 +10,16 @@ from typing import Any, NamedTuple
 from dromon.contexts import path
 from dromon.errors import UsageError
 
-KINDS = ("yarn",)
+KINDS = ("yarn", "kubernetes")
 RESERVED = ("local", "yarn", "kubernetes")
 MEND = "Mend the file, or remove it and add the contexts anew."
 CONF_DIRS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 TEACH = (
     "`dromon context add NAME --yarn rm:8032` makes one (or --yarn http://rm:8088, or --yarn "
-    "/etc/hadoop/conf); or set HADOOP_CONF_DIR and say --on yarn."
+    "/etc/hadoop/conf); or set HADOOP_CONF_DIR and say --on yarn. For Kubernetes say "
+    "`dromon context add NAME --kubernetes`, or just --on kubernetes."
 )
+CURRENT = "current"  # the kubeconfig's own choice
 
 
 class ContextError(UsageError):
@@ -30,16 +32,28 @@ class Context(NamedTuple):
     """A place by name. What is empty is found out, or the cluster's own default."""
 
     name: str
-    kind: str  # "yarn"
-    where: str  # host:port, a URL, or a directory of *-site.xml files
+    kind: str  # "yarn", "kubernetes"
+    # YARN: host:port, a URL, or a directory of *-site.xml files. Kubernetes: a context of the
+    # kubeconfig, "current", or PATH or PATH#CONTEXT of another kubeconfig.
+    where: str
     queue: str = ""  # for jobs that name none
     user: str = ""  # who the cluster is told we are
-    store: str = ""  # where records and blobs lie there; else the user's home directory
-    shared: str = ""  # a path all nodes see, for checkpoints
-    python_tarball: str = ""  # an interpreter for nodes of another platform
+    # Where records and blobs lie there. YARN: else the user's home directory on HDFS. Kubernetes:
+    # nfs://server/path, pvc:CLAIM[/path] or a path that all nodes have; else there is none.
+    store: str = ""
+    shared: str = ""  # YARN: a path all nodes see, for checkpoints
+    python_tarball: str = ""  # YARN: an interpreter for nodes of another platform
     platform: str = ""  # of the nodes, where it is not this machine's: linux-aarch64
-    public_root: str = ""  # blobs that all users share
-    properties: Mapping[str, str] = {}  # Hadoop's own, over what the site says
+    public_root: str = ""  # YARN: blobs that all users share
+    namespace: str = ""  # Kubernetes: else the kubeconfig's, else default
+    image: str = ""  # Kubernetes: for jobs that name none
+    python: str = ""  # Kubernetes: of that image, which runs the agent
+    pull: str = ""  # Kubernetes: Always, IfNotPresent or Never
+    mounted: str = ""  # Kubernetes: where this machine sees the store
+    run_as: str = ""  # Kubernetes: UID[:GID] of members; else the image's, or whose the store is
+    # Keys with dots. YARN: Hadoop's own, over what the site says. Kubernetes: label.WORD, the
+    # selector that `node_label: WORD` stands for; gpu.resource, gpu.label.
+    properties: Mapping[str, str] = {}
 
     def to_data(self) -> dict[str, Any]:
         """As in the file: only what is set, without the name."""
@@ -47,11 +61,23 @@ class Context(NamedTuple):
 
 
 LOCAL = Context("local", "local", "")
-SETTINGS = tuple(f for f in Context._fields if f not in ("name", "kind", "where", "properties"))
+SETTINGS = {
+    "yarn": (
+        "queue", "user", "store", "shared", "python_tarball", "platform", "public_root",
+    ),
+    "kubernetes": (
+        "queue", "user", "store", "platform", "namespace", "image", "python", "pull", "mounted",
+        "run_as",
+    ),
+}  # fmt: skip
+DOTTED = {
+    "yarn": "properties of Hadoop's have dots in them",
+    "kubernetes": "label.WORD=KEY=VALUE says which nodes `node_label: WORD` means",
+}
 
 
 def make(name: str, kind: str, where: str, settings: Mapping[str, str] | None = None) -> Context:
-    """Checked; a key with a dot in it is a property of Hadoop's. A directory becomes absolute."""
+    """Checked; a key with a dot in it is a property. A path becomes absolute."""
     import re
 
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,39}", name) or name in RESERVED:
@@ -59,13 +85,26 @@ def make(name: str, kind: str, where: str, settings: Mapping[str, str] | None = 
         raise ContextError(f"context {name!r}: that {why}", hint="For example prod.")
     given = dict(settings or {})
     properties = {key: given.pop(key) for key in list(given) if "." in key}
+    settings_of = SETTINGS[kind]
     for key in given:
-        if key not in SETTINGS:
+        if key not in settings_of:
             raise ContextError(
-                f"context {name}: there is no setting {key!r}{near(key, SETTINGS)}",
-                hint=f"Settings: {', '.join(SETTINGS)}; properties of Hadoop's have dots in them.",
+                f"context {name}: there is no setting {key!r}{near(key, settings_of)}",
+                hint=f"Settings: {', '.join(settings_of)}; {DOTTED[kind]}.",
             )
-    return Context(name, kind, place(where), **given, properties=properties)
+    found = place(where) if kind == "yarn" else kubeconfig(where)
+    return Context(name, kind, found, **given, properties=properties)
+
+
+def kubeconfig(where: str) -> str:
+    """A name as it is; a file made absolute, and it must be there."""
+    path, _, name = where.partition("#")
+    if os.sep not in path and not path.startswith("~"):
+        return where or CURRENT
+    path = os.path.abspath(os.path.expanduser(path))
+    if not os.path.isfile(path):
+        raise ContextError(f"there is no kubeconfig {path}", hint=TEACH)
+    return f"{path}#{name}" if name else path
 
 
 def place(where: str) -> str:
@@ -87,7 +126,7 @@ def place(where: str) -> str:
 
 
 def resolve(on: str) -> Context:
-    """What `--on` names: "local", a context, or "yarn" for the only one of that kind."""
+    """What `--on` names: "local", a context, or a kind for the only one of that kind."""
     if on == "local":
         return LOCAL
     return Contexts.read().resolve(on)
@@ -127,28 +166,26 @@ class Contexts:
     def resolve(self, on: str) -> Context:
         if found := self.by_name.get(on):
             return found
-        if on == "yarn":
-            return self._yarn()
-        if on == "kubernetes":
-            raise ContextError(
-                "there is no engine for kubernetes yet", hint="Engines: local, yarn."
-            )
-        known = ["local", "yarn", *self.by_name]
+        if on in KINDS:
+            return self._of_kind(on)
+        known = [*RESERVED, *self.by_name]
         raise ContextError(f"there is no context {on!r}{near(on, known)}", hint=self._teach())
 
-    def _yarn(self) -> Context:
-        found = [context for context in self.by_name.values() if context.kind == "yarn"]
+    def _of_kind(self, kind: str) -> Context:
+        found = [context for context in self.by_name.values() if context.kind == kind]
         if len(found) == 1:
             return found[0]
         if found:
             default = self.by_name.get(self.default)
-            if default is not None and default.kind == "yarn":
+            if default is not None and default.kind == kind:
                 return default
             names = ", ".join(context.name for context in found)
             raise ContextError(
-                f"there are several contexts of yarn: {names}",
+                f"there are several contexts of {kind}: {names}",
                 hint=f"Say --on {found[0].name}, or `dromon context use {found[0].name}`.",
             )
+        if kind == "kubernetes":
+            return Context(kind, kind, CURRENT)
         for variable in CONF_DIRS:
             if value := os.environ.get(variable):
                 try:

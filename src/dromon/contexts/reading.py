@@ -56,7 +56,10 @@ class _Reader:
         keys = ("contexts", name)
         if not isinstance(data, dict):
             raise self.wrong("expected {…}", *keys)
-        known = ("kind", "where", *SETTINGS, "properties")
+        kind = data.get("kind")
+        if kind not in KINDS:
+            raise self.wrong(f"expected {' or '.join(KINDS)}", *keys, "kind")
+        known = ("kind", "where", *SETTINGS[kind], "properties")
         for key, value in data.items():
             if key not in known:
                 raise self.wrong(f"unknown key{near(key, known)}", *keys, key)
@@ -64,8 +67,6 @@ class _Reader:
                 self.properties(value, *keys, key)
             elif not isinstance(value, str):
                 raise self.wrong("expected text", *keys, key)
-        if data.get("kind") not in KINDS:
-            raise self.wrong(f"expected {' or '.join(KINDS)}", *keys, "kind")
         if not data.get("where"):
             raise self.wrong("where is missing", *keys)
         return Context(name=name, **data)

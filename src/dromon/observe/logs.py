@@ -2,13 +2,13 @@
 or from logs nobody writes to any more, wherever these are kept."""
 
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
-from dromon.agent.logfile import LogReader
+from dromon.agent.logfile import LogReader, Stretch
 from dromon.agent.record import Record, runs_among
 
 
@@ -36,6 +36,10 @@ class Text(NamedTuple):
 
 
 MOST = 16 * 1024 * 1024  # of all logs together are held at once while they are merged
+FEW = 100_000  # segments: so many are merged one by one
+# Of more, as many lines of one member as came within a moment stay together where nobody looks at
+# the time: about so many, and not those of a longer moment than this, in seconds.
+TOGETHER, MOMENT = 16, 2.0
 
 
 def texts(
@@ -47,7 +51,8 @@ def texts(
 ) -> Iterator[Text]:
     """Logs nobody writes to any more, merged by time, in memory that does not grow with them.
 
-    Whoever does not look at the time (`timed` false) gets more lines at once, under the first's.
+    Whoever does not look at the time (`timed` false) gets more lines at once, under the first's:
+    of one log as many as there are, of several large ones those that came within a moment.
     """
     logs = list(logs)
     for _, reader in logs:
@@ -63,6 +68,9 @@ def texts(
             for time, stream, data in batch:
                 if since is None or time >= since:
                     yield Text(time, source.member, source.rank, stream, data, source.run)
+        return
+    if not timed and tail is None and sum(reader.left for _, reader in logs) > FEW:
+        yield from _by_moments([_Moments(source, reader, limit) for source, reader in logs])
         return
     merging = [_Merging(source, reader.drain(limit), since) for source, reader in logs]
     while merging:
@@ -118,6 +126,67 @@ class _Merging:
         taken = self._texts[:count]
         del self._texts[:count], self.times[:count]
         return taken
+
+
+def _by_moments(logs: list["_Moments"]) -> Iterator[Text]:
+    while logs:
+        first = min([each.next for each in logs])
+        # A moment in which there are so many of each, on average.
+        until = first + min(MOMENT, TOGETHER * len(logs) / sum([each.pace for each in logs]))
+        found: list[Text] = []
+        for each in logs:
+            if each.next < until:
+                found += each.take(until)
+        if len(found) > 1:
+            found.sort(key=itemgetter(0))  # stable: a member's own order stays
+        yield from found
+        if any(each.ended for each in logs):
+            logs = [each for each in logs if not each.ended]
+
+
+class _Moments:
+    """One log, taken moment by moment.
+
+    `next` is when its next segment was written; of those around it, `pace` are written a second.
+    """
+
+    def __init__(self, source: Source, reader: LogReader, limit: int) -> None:
+        self._source = source
+        self._reader = reader
+        self._limit = limit
+        self._stretch: Stretch | None = None
+        self._times: list[float] = []
+        self._at = 0
+        self.next = float("-inf")
+        self.pace = 0.0
+        self.ended = False
+        self._fill()
+
+    def _fill(self) -> None:
+        self._stretch = self._reader.stretch(self._limit)
+        if self._stretch is not None:
+            # A clock that was set back must not stop the merge.
+            self._times = list(accumulate(self._stretch.times, max, initial=self.next))
+            del self._times[0]
+            self._at, self.next = 0, self._times[0]
+            self.pace = len(self._times) / max(1e-3, self._times[-1] - self.next)
+
+    def take(self, until: float) -> list[Text]:
+        found: list[Text] = []
+        member, run, rank = self._source
+        while self._stretch is not None and self.next < until:
+            time, end = self.next, bisect_left(self._times, until, self._at)
+            for _, stream, data in self._reader.texts(self._stretch.joined(self._at, end)):
+                found.append(Text(time, member, rank, stream, data, run))
+            if end < len(self._times):
+                self._at, self.next = end, self._times[end]
+            else:
+                self._fill()
+        if self._stretch is None:
+            for _, stream, data in self._reader.leftovers():
+                found.append(Text(self.next, member, rank, stream, data, run))
+            self.ended = True
+        return found
 
 
 class RecordLogs:

@@ -103,11 +103,20 @@ def engine(place: Bed, home: Path) -> Iterator[YarnEngine]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several work at once, each takes whole files: their beds are the dear part. Files that
-    take long come first."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-    first = ("test_frameworks", "test_scale", "test_scheduling", "test_faults")
-    items.sort(key=lambda item: item.path.stem not in first)
+    """What takes long comes first."""
+    first = ("contract", "test_frameworks", "test_scale", "test_scheduling", "test_faults")
+    items.sort(key=lambda item: not {item.path.stem, item.path.parent.name} & {*first})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where several work at once, each takes whole files, and the contract suite as one: their beds
+    are the dear part."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByBed(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "contract" if "/contract/" in file else file
+
+    return ByBed(config, log)

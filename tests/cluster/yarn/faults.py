@@ -83,9 +83,13 @@ class Scene:
                 del role["node_label"]
         return jobs.run(self.engine, BEATS.format(deaf=deaf), **job)
 
-    def go(self, ref: str) -> None:
-        """The members may end; and the job does, well."""
+    def let_go(self, ref: str) -> None:
+        """The members may end."""
         Path(self.place(ref), "go").touch()
+
+    def go(self, ref: str) -> None:
+        """And the job does, well."""
+        self.let_go(ref)
         status = jobs.ended(self.engine, ref)
         assert status.state == "succeeded", jobs.told(self.engine, ref)
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testbeds.yarn import distributed_shell, process, ready
+from testbeds import process
+from testbeds.yarn import distributed_shell, ready
 from testbeds.yarn.bed import Bed
 from testbeds.yarn.plan import GPUS, QUEUES, Options
 

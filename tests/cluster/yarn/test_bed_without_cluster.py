@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from testbeds.yarn import config, jars, plan, process
+from testbeds import process
+from testbeds.yarn import config, jars, plan
 from testbeds.yarn.bed import Bed
 from testbeds.yarn.plan import Options
 

@@ -155,10 +155,12 @@ def test_while_hdfs_takes_nothing_members_go_on_and_decisions_follow_later(scene
     scene.beats_on(ref, "worker-0")
     scene.beats_on(ref, "worker-1")
     assert scene.engine.status(ref).state == "running"  # its master knows
+    scene.let_go(ref)
+    scene.until(lambda: not scene.now(ref), "the end of its members", ref)
+    assert scene.engine._report(ref).state == "RUNNING"  # nobody could bring its logs home
     scene.bed.start("namenode")
     scene.go(ref)
     assert len(scene.of(ref, "worker-0")) == 1
-    # Nodes that could not bring their logs home try again.
     assert jobs.until(lambda: jobs.texts(scene.engine, ref).count("done") == 2), ref
 
 

@@ -150,6 +150,10 @@ class Master:
             if held == role and name not in self.ends
         ]
 
+    def is_over(self) -> bool:
+        """Whether all that it took have ended. Of those that it refused, ends are heard as well."""
+        return self.containers.keys() <= self.ends.keys()
+
     def node(self, daemon: str) -> str:
         """A node's name, as YARN has it."""
         return f"localhost:{self.bed.plan.ports[daemon]['rpc']}"
@@ -189,7 +193,7 @@ def test_containers_start_end_in_every_way_and_are_heard(bed: Bed) -> None:
         assert all(status is not None and not status.complete for status in statuses.values())
         am.asks.release(released.id)
         assert [outcome.failure for outcome in am.nodes.stop([stopped])] == [""]
-        am.until(lambda: len(am.ends) == 6)
+        am.until(am.is_over)
 
         ends = {name: ending(end) for name, end in am.ends.items()}
         assert ends[well.id].kind == exits.DONE
@@ -219,8 +223,8 @@ def test_a_file_that_changed_and_one_that_is_gone_are_told_in_words(bed: Bed) ->
             (outcome,) = am.nodes.start([Launch(one, launch_context(code, {}, ["true"]))])
             assert outcome.ok
             words[one.id] = path
-        am.until(lambda: len(am.ends) == 2)
-        ends = {words[name]: ending(end) for name, end in am.ends.items()}
+        am.until(am.is_over)
+        ends = {path: ending(am.ends[name]) for name, path in words.items()}
         assert {end.kind for end in ends.values()} == {exits.ENVIRONMENT}
         assert f"{fs}/tmp/changed has changed" in ends["/tmp/changed"].message
         assert "/no/such.tar.gz is gone" in ends["/no/such.tar.gz"].message
@@ -358,8 +362,8 @@ def test_another_master_takes_over_what_runs(bed: Bed) -> None:
         am.nodes = Nodes(found.tokens)
         am.nodes.adopt(found.containers)
         assert [outcome.failure for outcome in am.nodes.stop(found.containers)] == ["", ""]
-        am.until(lambda: len(am.ends) == 2)
-        assert {end.status for end in am.ends.values()} == {-105}
+        am.until(am.is_over)
+        assert {am.ends[name].status for name in am.containers} == {-105}
 
 
 def test_constraints_spread_and_a_restarted_resource_manager_hears_everything_again(

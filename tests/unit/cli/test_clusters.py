@@ -160,7 +160,8 @@ def test_contexts_are_listed_shown_used_and_removed(api, dromon):
         "queue          q", "dfs.replication 1", "default        no",
     ]  # fmt: skip
     assert json.loads(dromon("context", "list", "-o", "json").out)[1]["default"] is True
-    assert dromon("context", "list", "--names").out.split() == ["local", "yarn", "prod", "dev"]
+    names = dromon("context", "list", "--names").out.split()
+    assert names == ["local", "yarn", "kubernetes", "prod", "dev"]
     assert "its jobs go on" in dromon("context", "remove", "prod").err
     assert list(api.file.by_name) == ["dev"]
 

@@ -37,33 +37,41 @@ def oldest():
 
 
 def test_the_same_rooms_make_the_same_bytes(tmp_path):
-    one = lightapp.build(str(tmp_path / "one"))
-    two = lightapp.build(str(tmp_path / "two"))
+    one = lightapp.build(str(tmp_path / "one"), engine="yarn")
+    two = lightapp.build(str(tmp_path / "two"), engine="yarn")
     assert one.digest == two.digest
     assert os.path.basename(one.path) == f"dromon-light-{one.digest[:12]}.pyz"
     with open(one.path, "rb") as a, open(two.path, "rb") as b:
         assert a.read() == b.read()
     written = os.stat(one.path).st_mtime_ns
-    assert lightapp.build(str(tmp_path / "one")) == one
+    assert lightapp.build(str(tmp_path / "one"), engine="yarn") == one
     assert os.stat(one.path).st_mtime_ns == written
     assert os.listdir(tmp_path / "one") == [os.path.basename(one.path)]
 
 
-def test_only_the_light_rooms_are_in_it(tmp_path):
-    names = zipfile.ZipFile(lightapp.build(str(tmp_path)).path).namelist()
+@pytest.mark.parametrize(
+    ("engine", "own"),
+    [
+        ("local", []),
+        ("yarn", ["hadoop", "engines/yarn/am"]),
+        ("kubernetes", ["engines/kubernetes/pod"]),
+    ],
+)
+def test_only_the_light_rooms_an_engine_needs_are_in_it(tmp_path, engine, own):
+    names = zipfile.ZipFile(lightapp.build(str(tmp_path), engine=engine).path).namelist()
     assert "__main__.py" in names
     assert "dromon/lifecycle/states.py" in names
-    rooms = {n.split("/")[1] for n in names if n.count("/") > 1}
-    assert rooms == {"frameworks", "agent", "lifecycle", "coordinator", "hadoop", "engines"}
-    inside = {os.path.dirname(n) for n in names if n.startswith("dromon/engines/")}
-    assert inside == {"dromon/engines", "dromon/engines/yarn", "dromon/engines/yarn/am"}
-    around = [n for n in names if n.startswith("dromon/engines") and "/am/" not in n]
-    assert {os.path.basename(n) for n in around} == {"__init__.py"}
+    rooms = {"frameworks", "agent", "lifecycle", "coordinator", *own}
+    around = [n for n in names if not any(n.startswith(f"dromon/{room}/") for room in rooms)]
+    ours = {"__init__.py", "errors.py", "units.py", "__main__.py"}
+    assert {os.path.basename(n) for n in around} == ours
+    for room in rooms:
+        assert f"dromon/{room}/__init__.py" in names
 
 
 def test_with_bytecode_it_starts_without_compiling_anything(tmp_path):
-    app = lightapp.build(str(tmp_path), compiled=True)
-    assert lightapp.build(str(tmp_path), compiled=True) == app
+    app = lightapp.build(str(tmp_path), engine="yarn", compiled=True)
+    assert lightapp.build(str(tmp_path), engine="yarn", compiled=True) == app
     names = zipfile.ZipFile(app.path).namelist()
     assert "dromon/errors.py" in names  # for every other version of Python
     look = "import sys; sys.path[:0] = sys.argv[1:]; import dromon.errors as e; print(e.__file__)"
@@ -73,12 +81,13 @@ def test_with_bytecode_it_starts_without_compiling_anything(tmp_path):
     assert done.stdout.strip() == f"{app.path}/dromon/errors.pyc"
 
 
+@pytest.mark.parametrize("engine", ["yarn", "kubernetes"])
 @pytest.mark.parametrize("which", ["this", "3.9"])
-def test_every_module_of_it_imports_with_the_standard_library_alone(tmp_path, which):
+def test_every_module_of_it_imports_with_the_standard_library_alone(tmp_path, which, engine):
     python = sys.executable if which == "this" else oldest()
     if python is None:
         pytest.skip("no Python 3.9 on this machine")
-    app = lightapp.build(str(tmp_path))
+    app = lightapp.build(str(tmp_path), engine=engine)
     done = subprocess.run(
         [python, "-S", "-I", "-c", IMPORT_ALL, app.path], capture_output=True, text=True, cwd="/"
     )

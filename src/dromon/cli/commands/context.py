@@ -28,15 +28,19 @@ def configure(parser: Parser) -> None:
     parser.about(
         "Give a cluster a name, so that `--on NAME` sends jobs there. A YARN cluster is known by "
         "its ResourceManager (host:port of its RPC, or the address of its pages) or by a "
-        "directory of *-site.xml files. It is asked once, and what it says is shown. Settings: "
-        "queue (for jobs that name none), user, store (where records and blobs lie), shared (a "
-        "path all nodes see, for checkpoints), python_tarball and platform (where the nodes are "
-        "not like this machine), public_root (blobs all users share); a key with dots in it is a "
-        "property of Hadoop's.",
+        "directory of *-site.xml files, a Kubernetes cluster by a context of the kubeconfig, or "
+        "by PATH#CONTEXT of another one. It is asked once, and what it says is shown. Settings of "
+        "both: queue (for jobs that name none), user, store (where records and blobs lie), "
+        "platform (where the nodes are not like this machine). YARN: shared (a path all nodes "
+        "see, for checkpoints), python_tarball, public_root (blobs all users share); a key with "
+        "dots in it is a property of Hadoop's. Kubernetes: namespace, image (for jobs that name "
+        "none), python (in that image), pull, store (nfs://server/path, pvc:CLAIM, or a path of "
+        "the nodes), mounted (where this machine sees the store), run_as, label.WORD.",
         examples="""
 dromon context add prod --yarn rm.example.com:8032
 dromon context add prod --yarn http://rm.example.com:8088 --set queue=research
 dromon context add prod --yarn /etc/hadoop/conf --default
+dromon context add k8s --kubernetes --set image=python:3.12 --set store=nfs://nas/dromon
 dromon context list
 dromon context use prod         jobs go there unless --on says otherwise
 dromon context use local        and here again
@@ -47,6 +51,10 @@ dromon context use local        and here again
     complete(name, "context")
     add = parser.add_argument_group("add").add_argument
     add("--yarn", metavar="WHERE", help="rm:8032, http://rm:8088, or a directory of *-site.xml")
+    add(
+        "--kubernetes", metavar="WHERE", nargs="?", const="current",
+        help="a context of the kubeconfig, the current one when left out, or PATH#CONTEXT",
+    )  # fmt: skip
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; repeatable")
     add("--default", action="store_true", help="use it from now on")
     add("--no-check", action="store_true", help="do not ask the cluster")
@@ -73,7 +81,7 @@ def execute(args: Namespace, api: Api) -> int:
 
 
 def check(args: Namespace) -> None:
-    said = [w for w in ("yarn", "set", "default", "no_check") if getattr(args, w)]
+    said = [w for w in ("yarn", "kubernetes", "set", "default", "no_check") if getattr(args, w)]
     if said and args.action != "add":
         raise UsageError(f"context {args.action}: --{said[0].replace('_', '-')} is for add")
     if args.action == "list":
@@ -83,19 +91,19 @@ def check(args: Namespace) -> None:
             )
     elif not args.name:
         raise UsageError(f"context {args.action}: which one?", hint="`dromon context list`")
-    if args.action == "add" and not args.yarn:
+    if args.action == "add" and bool(args.yarn) == bool(args.kubernetes):
         raise UsageError(
             "context add: where is it?",
             hint=f"`dromon context add {args.name} --yarn rm:8032`, or an http:// address, or a "
-            "directory of *-site.xml files.",
+            "directory of *-site.xml files; or --kubernetes.",
         )
 
 
 def add_one(args: Namespace, api: Api, console: Console) -> int:
     context, said = api.add_context(
         args.name,
-        "yarn",
-        args.yarn,
+        "yarn" if args.yarn else "kubernetes",
+        args.yarn or args.kubernetes,
         settings=dict(setting(text) for text in args.set),
         default=args.default,
         check=not args.no_check,
@@ -157,7 +165,9 @@ def entry(context: Context, contexts: Contexts) -> dict[str, Any]:
 def print_list(contexts: Contexts, args: Namespace, console: Console) -> None:
     every = list(contexts.by_name.values())
     if args.names:
-        sys.stdout.write("".join(f"{name}\n" for name in ("local", "yarn", *contexts.by_name)))
+        sys.stdout.write(
+            "".join(f"{name}\n" for name in ("local", "yarn", "kubernetes", *contexts.by_name))
+        )
         return
     if args.output:
         from dromon.cli.plain import print_json

@@ -26,6 +26,7 @@ def configure(parser: Parser) -> None:
 dromon plan job.yaml
 dromon plan job.yaml --on local,yarn
 dromon plan job.yaml --on yarn -o json
+dromon plan job.yaml --on kubernetes | kubectl apply -f -
 dromon plan train.py --gpus 1 -- --lr 3
 """,
     )
@@ -48,8 +49,18 @@ def execute(args: Namespace, api: Api) -> int:
         if len(plans) > 1:
             sys.stdout.write("".join(f"# {line}\n" for line in compared(plans)))
         for one in plans:
-            print_yaml(plain(one), several=len(plans) > 1)
+            if "manifest" in one:
+                print_manifest(one, several=len(plans) > 1)
+            else:
+                print_yaml(plain(one), several=len(plans) > 1)
     return 0
+
+
+def print_manifest(plan: dict[str, Any], *, several: bool) -> None:
+    """What can be applied as it stands; what else is to be said is said beside it."""
+    for line in () if several else compared([plan]):
+        sys.stderr.write(f"{line}\n")
+    sys.stdout.write(plan["manifest"])
 
 
 def print_yaml(plan: dict[str, Any], *, several: bool) -> None:

@@ -68,7 +68,7 @@ class Runner:
         self.cleaner = ThreadPoolExecutor(1, thread_name_prefix="cleaner")
         self._launcher: socket.socket | None = None
         self._launcher_process: subprocess.Popen[bytes] | None = None
-        self._light = lightapp.build(home.path("light")).path
+        self._light = lightapp.build(home.path("light"), engine="local").path
         self._devices = {d.uuid: d for d in machine.gpus}
         address = f"unix:{home.agents_socket}"
         self._spares = Spares(home.path("spares"), address, self._later)

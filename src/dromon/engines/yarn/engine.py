@@ -15,14 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dromon.engines import base, plans
+from dromon.engines import base, plans, references
 from dromon.engines.base import JobRef, JobStatus, LogLine, Progress, Waiting
 from dromon.engines.yarn import (
     application,
     cluster,
     collect,
     records,
-    references,
     situation,
     statuses,
     why,
@@ -338,7 +337,9 @@ class YarnEngine:
         if self.manager.reports(tags=[application.tag(ref)]):
             return ref
         mine = self.manager.reports(types=[application.TYPE], users=[self.cluster.user])
-        found = references.find(ref, mine)
+        named = {r: id for r in mine if (id := application.id_of(r.tags))}
+        numbers = {statuses.number_of(report): id for report, id in named.items()}
+        found = references.find(ref, list(named.values()), numbers)
         if found is None and self.staging.read_file(ref, "application") is not None:
             return ref  # YARN has forgotten it; its record is there
         if found is None:

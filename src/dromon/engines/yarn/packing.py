@@ -5,17 +5,15 @@ A packed file is named in the request under `artifacts` by the link its containe
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from dromon.engines.base import Progress
 from dromon.engines.yarn.staging import MTIME, Artifact, Staging
-from dromon.packaging import archive, lightapp, payload, platforms
+from dromon.packaging import archive, lightapp, platforms
+from dromon.packaging import function as function_archive
 from dromon.storage.blobs import BlobStore
 
 ARCHIVES = ("environment", "runtime", "function")  # unpacked by the node
@@ -59,7 +57,7 @@ class Packer:
         """Of a job that ran before, what is still on HDFS is not packed anew."""
         earlier = self._still_there(request["artifacts"])
         environment, notes = dict(request["environment"]), list[str]()
-        light = lightapp.build(os.path.join(self.cache, "light"), compiled=True)
+        light = lightapp.build(os.path.join(self.cache, "light"), engine="yarn", compiled=True)
         files = {"light.pyz": (light.path, light.digest, light.size, "pyz")}
         if environment["kind"] != "node" and "environment" not in earlier:
             environment, made, runtime = self._environment(environment, progress)
@@ -72,7 +70,8 @@ class Packer:
             )
             files["code.tar.gz"] = (code.path, code.digest, code.size, "tar.gz")
         if request["payload"] is not None and "function" not in earlier:
-            function = self._function(request["payload"]["digest"])
+            here = self.blobs.path(request["payload"]["digest"])
+            function = function_archive.archive(here, self.cache)
             digest = self.blobs.put(function)
             files["function"] = (self.blobs.path(digest), digest, len(function), "tar.gz")
         named = {
@@ -120,23 +119,3 @@ class Packer:
             if status is None or (status.length, status.mtime) != (file["size"], MTIME):
                 return {}
         return found
-
-    def _function(self, digest: str) -> bytes:
-        """A shipped function with what loads it; the same function gives the same bytes."""
-        folder = payload.runner(os.path.join(self.cache, "light"))
-        out = io.BytesIO()
-        with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
-            for root, folders, names in os.walk(folder):
-                folders[:] = sorted(f for f in folders if f != "__pycache__")
-                for name in sorted(names):
-                    full = os.path.join(root, name)
-                    _add(tar, full, os.path.relpath(full, folder))
-            _add(tar, self.blobs.path(digest), "payload")
-        return gzip.compress(out.getvalue(), 6, mtime=0)
-
-
-def _add(tar: tarfile.TarFile, path: str, name: str) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = os.path.getsize(path), 0o644
-    with open(path, "rb") as file:
-        tar.addfile(entry, file)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dromon.agent.frames import Message
-from dromon.agent.protocol import VERSION
 from dromon.coordinator.closing import Closing
 from dromon.coordinator.coordinator import BYE, STALE, Coordinator, Effect, Keep, Send
 from dromon.coordinator.door import Admitted
@@ -387,4 +386,4 @@ class Master:
 
     def status(self) -> dict[str, Any]:
         """For the web page, the client and the record."""
-        return standing.of(self, VERSION)
+        return standing.of(self)

@@ -33,6 +33,7 @@ from dromon.engines.yarn.am.secrets import Secrets, load_secrets
 from dromon.hadoop.webhdfs import WebHdfs
 
 REQUEST = "request.json"
+BEAT = 10.0  # seconds: one master hears hundreds of agents
 # Of the container's own variables, those a member gets too.
 PASSED_ON = (
     "HOME", "USER", "LOGNAME", "LANG", "TZ", "JAVA_HOME", "HADOOP_CONF_DIR", "HADOOP_HOME",
@@ -143,6 +144,7 @@ def _plan(request: Mapping[str, Any], member: str, record: Record, secrets: Secr
         grace=request["grace"],
         memory=asked["memory"],
         lease=request["lease"],
+        beat=BEAT,
         place=os.environ["CONTAINER_ID"],
     )
 

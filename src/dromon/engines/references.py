@@ -1,23 +1,20 @@
-"""Which job somebody means: by the number of its application, its name, the beginning of its id,
-or how long ago it was. Pure."""
+"""Which job somebody means: by a number, its name, the beginning of its id, or how long ago it
+was. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dromon.engines.base import JobRef
-from dromon.engines.yarn.application import id_of
-from dromon.engines.yarn.reports import Report
-from dromon.engines.yarn.statuses import number_of
 from dromon.errors import AmbiguousJob
 
 
-def find(ref: str, reports: Sequence[Report]) -> JobRef | None:
-    """Among one user's applications, the newest first; None: none of them."""
-    ids = [id for report in reports if (id := id_of(report.tags))]
+def find(ref: str, ids: Sequence[JobRef], numbers: Mapping[int, JobRef]) -> JobRef | None:
+    """Among one user's jobs, the newest first; None: none of them."""
+    if ref in ids:
+        return ref
     if ref.isdecimal():
-        numbered = [id_of(r.tags) for r in reports if number_of(r) == int(ref)]
-        return next((id for id in numbered if id), None)
+        return numbers.get(int(ref))
     if ref == "@last" or ref.startswith("@last~"):
         steps = ref.partition("~")[2] or "0"
         back = int(steps) if steps.isdecimal() else len(ids)

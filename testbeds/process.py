@@ -1,4 +1,4 @@
-"""A daemon's process, known by its id, its start and its boot. Nothing of Hadoop here."""
+"""A daemon's process, known by its id, its start and its boot."""
 
 import os
 import signal

@@ -2,24 +2,12 @@
 
 import pytest
 
-from dromon.engines.yarn.references import find
-from dromon.engines.yarn.reports import Report
+from dromon.engines.references import find
 from dromon.errors import AmbiguousJob
 
-
-def report(number, id):
-    given = dict.fromkeys(Report.__dataclass_fields__, "")
-    tags = (f"dromon:{id}",) if id else ()
-    return Report(**{**given, "id": f"application_1700000000000_{number:04d}", "tags": tags})
-
-
-JOBS = [  # the newest first
-    report(9, ""),
-    report(8, "eval-cccccc"),
-    report(7, "train-bbbbbb"),
-    report(6, "train-aaaaaa"),
-    report(5, "tune-dddddd"),
-]
+# The newest first.
+JOBS = {8: "eval-cccccc", 7: "train-bbbbbb", 6: "train-aaaaaa", 5: "tune-dddddd"}
+IDS = list(JOBS.values())
 
 
 @pytest.mark.parametrize(
@@ -41,13 +29,13 @@ JOBS = [  # the newest first
     ],
 )
 def test_a_job_is_found_by_number_name_beginning_or_age(ref, id):
-    assert find(ref, JOBS) == id
+    assert find(ref, IDS, JOBS) == id
 
 
 def test_a_beginning_that_several_have_is_ambiguous():
     with pytest.raises(AmbiguousJob, match="train-bbbbbb, train-aaaaaa"):
-        find("tr", JOBS)
+        find("tr", IDS, JOBS)
 
 
 def test_a_job_that_was_submitted_twice_is_one():
-    assert find("ev", [report(12, "eval-cccccc"), *JOBS]) == "eval-cccccc"
+    assert find("ev", ["eval-cccccc", *IDS], JOBS) == "eval-cccccc"

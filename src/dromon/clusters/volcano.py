@@ -1,0 +1,135 @@
+"""A site as Volcano takes it: Queues, PriorityClasses and the scheduler's configuration.
+
+The configuration is one that was tried as a whole on a cluster: preemption within a full queue and
+on a full cluster, reclaim down to each share without queues taking turns, caps that hold.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dromon.clusters import shares
+from dromon.clusters.site import ROOT, Site, known
+from dromon.engines.kubernetes.quantities import quantity
+from dromon.engines.kubernetes.volcano import CONFIG_MAP, PRIORITY_CLASS, QUEUE, Kind
+
+CONFIG_FILE = "volcano-scheduler.conf"
+CONFIG_NAME, CONFIG_NAMESPACE = "volcano-scheduler-configmap", "volcano-system"
+
+CONF = """\
+# Jobs enter at once, so that preempt and reclaim see them on a full cluster too.
+actions: "enqueue, allocate, backfill, reclaim, preempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false      # else a gang at its minimum is never pushed out
+    enableReclaimable: false
+  - name: conformance
+    enableReclaimable: false      # else shares are not asked, and queues evict each other for ever
+  - name: sla
+    arguments:
+      sla-waiting-time: 1h
+- plugins:
+  - name: drf
+    enablePreemptable: false      # else it overrules priorities
+  - name: predicates
+  - name: capacity
+{hierarchy}    enableJobEnqueued: false      # else who could push others out never enters
+  - name: nodeorder
+  - name: binpack
+"""
+HIERARCHY = "    enableHierarchy: true         # queues have queues below them\n"
+
+
+def configuration(site: Site) -> str:
+    """The text of `volcano-scheduler.conf`."""
+    has_tree = any(queue.above != ROOT for queue in site.queues.values())
+    return CONF.format(hierarchy=HIERARCHY if has_tree else "")
+
+
+def files(site: Site) -> dict[str, list[dict[str, Any]]]:
+    """File name -> the objects in it, in the order in which a cluster takes them."""
+    return {
+        "priorities.yaml": _priorities(site),
+        "queues.yaml": _queues(site),
+        "scheduler.yaml": [_config_map(site)],
+    }
+
+
+def notes(site: Site) -> list[str]:
+    """What an administrator should know of the result."""
+    found = []
+    owed = shares.shares(site)
+    for name, _ in shares.in_order(site):
+        if not owed[name]:
+            found.append(
+                f"queue {name} has no share: it runs on what is idle, and gives it back at once"
+            )
+    if site.queues and "default" not in site.queues:
+        found.append(
+            "there is no queue default: jobs that name no queue run in Volcano's own, without a "
+            "share"
+        )
+    if site.priorities and not any(each.default for each in site.priorities.values()):
+        found.append(
+            "no priority is the default: pods that name none have priority 0 and are pushed out "
+            "by every class above it"
+        )
+    return found
+
+
+def _priorities(site: Site) -> list[dict[str, Any]]:
+    found = []
+    for name, priority in sorted(site.priorities.items()):
+        body: dict[str, Any] = _object(PRIORITY_CLASS, name)
+        body["value"] = priority.value
+        never = priority.preempt == "never"
+        body["preemptionPolicy"] = "Never" if never else "PreemptLowerPriority"
+        body["globalDefault"] = priority.default
+        if priority.description:
+            body["description"] = priority.description
+        found.append(body)
+    return found
+
+
+def _queues(site: Site) -> list[dict[str, Any]]:
+    owed, kept = shares.shares(site), shares.guarantees(site)
+    gpu = site.kubernetes.gpu_resource
+    found = []
+    for name, queue in shares.in_order(site):
+        spec: dict[str, Any] = {
+            "parent": queue.above,
+            "priority": queue.priority,
+            "reclaimable": queue.reclaimable,
+            "weight": queue.weight or 1,
+        }
+        amounts = {"deserved": owed[name], "capability": known(queue.cap)}
+        for key, value in amounts.items():
+            if value:
+                spec[key] = _resources(value, gpu)
+        if kept[name]:
+            spec["guarantee"] = {"resource": _resources(kept[name], gpu)}
+        found.append({**_object(QUEUE, name), "spec": spec})
+    return found
+
+
+def _config_map(site: Site) -> dict[str, Any]:
+    body = _object(CONFIG_MAP, CONFIG_NAME)
+    body["metadata"]["namespace"] = CONFIG_NAMESPACE
+    return {**body, "data": {CONFIG_FILE: configuration(site)}}
+
+
+def _object(kind: Kind, name: str) -> dict[str, Any]:
+    return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}}
+
+
+def _resources(amounts: Mapping[str, float], gpu: str) -> dict[str, str]:
+    """As text all of them: a number could be read back in another way."""
+    names = {"cpus": "cpu", "memory": "memory", "gpus": gpu}
+    return {names[key]: _written(key, value) for key, value in amounts.items()}
+
+
+def _written(key: str, amount: float) -> str:
+    if key == "memory" or amount != int(amount):
+        return quantity(amount)
+    return str(int(amount))

@@ -1,0 +1,71 @@
+"""What a job's record tells after the fact, and taking away what no job needs any more."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dromon.agent.record import Record
+from dromon.engines import base
+from dromon.engines.kubernetes.pod.journal import NAME
+from dromon.observe import metrics as reported
+
+if TYPE_CHECKING:
+    from dromon.engines.kubernetes.engine import KubernetesEngine
+
+SAFETY = 3600.0  # seconds for which what nobody names may be somebody's work
+
+
+def timeline(record: Record | None, submitted: float) -> list[dict[str, Any]]:
+    """Every event the gang heard, over all its pods."""
+    found: list[dict[str, Any]] = [{"time": submitted, "event": "Submitted"}]
+    if record is None:
+        return found
+    try:
+        with open(record.path(NAME), encoding="utf-8") as file:
+            lines = [line for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return found
+    for entry in map(json.loads, lines):
+        detail = dict(entry["event"])
+        found.append({"time": entry["time"], "event": detail.pop("kind"), "detail": detail})
+    return found
+
+
+def metrics(record: Record | None) -> dict[str, Any]:
+    return {} if record is None else reported.read(record.root)
+
+
+def collect(engine: KubernetesEngine, older_than: float, dry_run: bool) -> Mapping[str, Any]:
+    """Ended jobs that are older, then records without a job, then blobs that no record names."""
+    now = time.time()
+    jobs = engine.list(base.Filter(active_only=False))
+    old = [job.id for job in jobs if job.ended is not None and job.ended < now - older_than]
+    known, freed = {job.id for job in jobs}, 0
+    store = engine.store
+    for id in old if not dry_run else ():
+        freed += engine.forget(id)
+    if store is None:
+        return {"removed": old, "freed": freed, "dry_run": dry_run}
+    safety = min(SAFETY, older_than)
+    named: set[str] = set()
+    for id in store.records():
+        request = store.request(id) or {}
+        is_gone = id in old
+        if id not in known:  # its Job was deleted, by its age or by hand
+            told = store.status(id) or {}
+            submitted = float(request.get("facts", {}).get("submitted") or 0.0)
+            is_gone = (told.get("ended") or submitted) < now - max(older_than, safety)
+            if is_gone:
+                old.append(id)
+                freed += 0 if dry_run else store.remove_record(id)
+        if not is_gone:
+            named |= {a["blob"] for a in request.get("artifacts", {}).values()}
+    for name, about in store.blobs().items():
+        if name not in named and about.st_mtime < now - safety:
+            freed += about.st_size
+            if not dry_run:
+                store.remove_blob(name)
+    return {"removed": old, "freed": freed, "dry_run": dry_run}

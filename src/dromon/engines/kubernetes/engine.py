@@ -1,0 +1,398 @@
+"""Kubernetes as an engine: the protocol of `engines.base`, and what people ask beyond it.
+
+Nothing about a job needs this process: what is known of it is in the API server, in its pods and
+in its record in the store.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dromon.engines import base, plans, references
+from dromon.engines.base import JobRef, JobStatus, LogLine, Progress, Waiting
+from dromon.engines.kubernetes import cluster, collect, situation, status, volcano, why
+from dromon.engines.kubernetes import pods as podfacts
+from dromon.engines.kubernetes.http import Api
+from dromon.engines.kubernetes.jobs import Jobs
+from dromon.engines.kubernetes.lines import PodLines, Wanted, from_record
+from dromon.engines.kubernetes.live import Silent
+from dromon.engines.kubernetes.manifest import LACKS, compile_launch, lacking
+from dromon.engines.kubernetes.nodes import nodes_of, refuse_impossible
+from dromon.engines.kubernetes.refusals import ApiError
+from dromon.engines.kubernetes.store import Store
+from dromon.engines.kubernetes.submitting import Submitter
+from dromon.engines.kubernetes.target import Target
+from dromon.engines.kubernetes.volcano import CONFIG_MAP, POD, SECRET
+from dromon.engines.kubernetes.watch import Following, Watch
+from dromon.errors import JobNotFound, Refused
+from dromon.lifecycle import states
+
+if TYPE_CHECKING:
+    from dromon.contexts.file import Context
+    from dromon.engines.intake import Intake, Taken
+    from dromon.engines.kubernetes.access import Access
+
+POLL = 0.2  # seconds between two looks into the store
+KEPT = 30 * 86400.0  # seconds that `gc` leaves a job alone unless told otherwise
+Object = dict[str, Any]
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+class KubernetesEngine:
+    """`home` is Dromon's directory on this machine: snapshots and archives are kept there."""
+
+    def __init__(self, context: Context, home: str | None = None) -> None:
+        from dromon.engines.home import Home
+
+        self.context = context
+        self.home = Home(home) if home else Home()
+
+    # ---- whom we talk to ------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self.context.name
+
+    @cached_property
+    def access(self) -> Access:
+        return cluster.access(self.context)
+
+    @cached_property
+    def api(self) -> Api:
+        return Api(self.access)
+
+    @cached_property
+    def namespace(self) -> str:
+        return self.context.namespace or self.access.namespace or "default"
+
+    @cached_property
+    def target(self) -> Target:
+        from dromon.engines.kubernetes import packing
+
+        light = packing.light(self.home.cache)
+        return cluster.target(self.context, self.api, self.namespace, light.digest)
+
+    @cached_property
+    def store(self) -> Store | None:
+        """None where there is none, or this machine does not see it."""
+        root = cluster.seen_at(cluster.store_of(self.context))
+        return Store(root) if root else None
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        return Jobs(self.api, self.namespace, self.store, self.name)
+
+    @cached_property
+    def intake(self) -> Intake:
+        from dromon.engines.intake import Intake
+        from dromon.storage.blobs import BlobStore
+
+        return Intake(BlobStore(self.blobs), self.home.path("index"))
+
+    @property
+    def blobs(self) -> str:
+        return self.home.blobs
+
+    def close(self) -> None:
+        """Hang up; what is asked later connects anew."""
+        self.__dict__.pop("jobs", None)
+        open_one = self.__dict__.pop("api", None)
+        if open_one is not None:
+            open_one.close()
+
+    # ---- the engine protocol --------------------------------------------------------------------
+
+    def probe(self) -> base.Capabilities:
+        most: dict[str, float] = {"cpus": 0.0, "memory": 0.0, "gpus": 0.0}
+        for node in self.nodes():
+            most = {kind: max(most[kind], node.total.get(kind, 0.0)) for kind in most}
+        target = self.target
+        return base.Capabilities(
+            "kubernetes", gang="volcano" if target.volcano else "none", resources=most, grace=None,
+            queues=target.queues or ("default",),
+            enforced={"cpus": "by the kubelet", "memory": "by the kubelet"},
+            lacks=LACKS,
+        )  # fmt: skip
+
+    def compile(self, launch: base.Launch) -> base.Submission:
+        return compile_launch(launch, self.target)
+
+    def submit(self, submission: base.Submission) -> JobRef:
+        Submitter(self).submit(submission, _silent)
+        return submission.id
+
+    def refuse_impossible(self, request: Mapping[str, Any]) -> None:
+        """Not where nodes come when they are needed."""
+        if self.context.properties.get("nodes.grow", "") != "yes":
+            refuse_impossible(request["objects"][0], self.api)
+
+    def status(self, ref: JobRef) -> JobStatus:
+        job = self.jobs.read(ref)
+        return self.jobs.status(job, self.jobs.pods(ref))
+
+    def list(self, where: base.Filter) -> Sequence[JobStatus]:
+        jobs = self.jobs.all()
+        pods = self.jobs.pods_of_all()
+        found = [self.jobs.status(job, pods.get(job["metadata"]["name"], [])) for job in jobs]
+        found = [
+            one
+            for one in found
+            if not (where.active_only and one.is_terminal) and where.name in (None, one.name)
+        ]
+        found.sort(key=lambda one: one.submitted)
+        return found if where.limit is None else found[-where.limit :]
+
+    def watch(self, ref: JobRef) -> Iterator[JobStatus]:
+        """One list, then what changes; and in between what the record says."""
+        id, kind = self.find(ref), self.jobs.kind(ref)
+        jobs = Watch(self.api, kind, self.namespace, fields=f"metadata.name={id}")
+        pods = Watch(self.api, POD, self.namespace, labels=f"{volcano.JOB_LABEL}={id}")
+        jobs.load()
+        pods.load()
+        last = None
+        with Following(jobs, pods) as following:
+            while last is None or not last.is_terminal:
+                job = jobs.objects.get((self.namespace, id))
+                if job is None:
+                    raise JobNotFound(f"{id} was removed")
+                now = self.jobs.status(job, list(pods.objects.values()))
+                if now != last:
+                    yield now
+                last = now
+                if not now.is_terminal:
+                    following.next(POLL)
+
+    def why(self, ref: JobRef) -> Waiting | None:
+        id = self.find(ref)
+        now = self.status(id)
+        if now.is_terminal:
+            return None
+        return why.explain(situation.gather(self.api, self.namespace, id), time.time())
+
+    def stop(self, ref: JobRef, grace: float | None = None) -> None:
+        id = self.find(ref)
+        now = self.status(id)
+        if now.is_terminal:
+            return
+        try:
+            self.jobs.live(id).stop(self.user, grace)
+        except Silent:  # nobody is there to be asked; Volcano ends it
+            self.jobs.terminate(id)
+
+    def logs(self, ref: JobRef, follow: bool) -> Iterator[LogLine]:
+        return self.lines(ref, follow=follow)
+
+    def nodes(self) -> Sequence[base.Node]:
+        return nodes_of(self.api)
+
+    def queues(self) -> Sequence[base.Queue]:
+        from dromon.engines.kubernetes.queues import queues_of
+
+        return queues_of(self.api)
+
+    # ---- as people use it -----------------------------------------------------------------------
+
+    @property
+    def user(self) -> str:
+        return self.context.user or getpass.getuser()
+
+    def about(self) -> Mapping[str, Any]:
+        version = self.api.get("/version")
+        target = self.target
+        notes = [] if target.volcano else ["there is no Volcano: one-pod jobs only"]
+        if target.store is None:
+            notes.append("no store: `outputs:` and packages are refused, logs go with the pods")
+        if not target.image:
+            notes.append("no image: jobs must name theirs")
+        try:
+            nodes: int | None = len(self.api.list(volcano.NODE))
+        except ApiError:
+            nodes = None
+        return {
+            "version": version.get("gitVersion", ""), "nodes": nodes, "queues": target.queues,
+            "notes": [f"namespace {self.namespace}", *notes],
+        }  # fmt: skip
+
+    def start(
+        self, request: Mapping[str, Any], progress: Progress | None = None
+    ) -> Mapping[str, Any]:
+        from dromon.storage.blobs import BlobStore
+
+        with BlobStore(self.blobs).pinned():  # until all of it is on its way
+            return self._start(self._take(request), progress or _silent)
+
+    def start_many(
+        self, common: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]
+    ) -> Sequence[JobRef]:
+        taken = [self._take({**common, **request}) for request in requests]
+        return [str(self._start(each, _silent)["id"]) for each in taken]
+
+    def _take(self, request: Mapping[str, Any]) -> Taken:
+        from dromon.engines.intake import Request
+
+        if self.context.queue:
+            options = dict(request.get("options", {}))
+            options.setdefault("queue", self.context.queue)
+            request = {**request, "options": options}
+        return self.intake.take(Request.from_json(request))
+
+    def _start(
+        self, taken: Taken, progress: Progress, artifacts: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        submission = self.compile(taken.launch)
+        if artifacts:
+            request = {**submission.request, "artifacts": artifacts}
+            submission = submission._replace(request=request)
+        job, created, notes = Submitter(self).submit(submission, progress)
+        asked = submission.request
+        lacks = [f"{key}: {words}" for key, words in lacking(asked).items()]
+        return {
+            "id": submission.id,
+            "number": 0,
+            "name": asked["name"],
+            "state": states.QUEUED if created else self.jobs.status(job, []).state,
+            "created": created,
+            "notes": [*taken.notes, *asked["notes"], *notes, *lacks],
+            "application": f"{self.namespace}/{submission.id}",
+            "links": {},
+        }
+
+    def rerun(
+        self,
+        ref: str,
+        *,
+        overrides: Sequence[str],
+        token: str,
+        environ: Mapping[str, str],
+        supplied: Mapping[str, str],
+        progress: Progress | None = None,
+    ) -> Mapping[str, Any]:
+        old = self.jobs.request(self.find(ref))
+        taken = self.intake.take_again(old, old["environment"], overrides, environ, token, supplied)
+        return self._start(taken, progress or _silent, old["artifacts"])
+
+    def plan(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        from dromon.engines.kubernetes import packing
+        from dromon.storage.blobs import BlobStore
+
+        found = plans.planned(self, self._take(request))
+        try:
+            made = packing.manifest(found["request"], BlobStore(self.blobs), self.home.cache)
+        except Refused as refused:
+            found["notes"].append(f"no manifest to apply without Dromon: {refused.message}")
+            return found
+        return {**found, "manifest": made}
+
+    def find(self, ref: str) -> JobRef:
+        try:
+            return str(self.jobs.read(ref)["metadata"]["name"])
+        except (JobNotFound, ApiError):
+            pass  # no id, or nothing that could be one
+        jobs = sorted(self.jobs.all(), key=status.submitted, reverse=True)
+        found = references.find(ref, [str(job["metadata"]["name"]) for job in jobs], {})
+        if found is None:
+            raise JobNotFound(f"there is no job {ref} on {self.name}")
+        return found
+
+    def show(self, ref: str) -> Mapping[str, Any]:
+        id = self.find(ref)
+        job = self.jobs.read(id)
+        pods = self.jobs.pods(id)
+        now = self.jobs.status(job, pods)
+        request = self.jobs.request(id)
+        told = self.jobs.told(id, pods, now.is_terminal) or {}
+        record = self.store.record(id) if self.store is not None else None
+        return {
+            "status": {**now._asdict(), "members": [m._asdict() for m in now.members]},
+            "request": {k: v for k, v in request.items() if k != "objects"},
+            "environment": request["environment"],
+            "timeline": collect.timeline(record, now.submitted),
+            "outputs": told.get("outputs", []),
+            "record": record.root if record is not None else f"configmap/{id}",
+            "work": "",
+            "metrics": collect.metrics(record),
+            "application": f"{self.namespace}/{id}",
+            "links": {},
+        }
+
+    def lines(
+        self,
+        ref: str,
+        *,
+        follow: bool,
+        ranks: frozenset[int] | None = None,
+        members: frozenset[str] | None = None,
+        since: float | None = None,
+        tail: int | None = None,
+        every_run: bool = True,
+    ) -> Iterator[LogLine]:
+        id = self.find(ref)
+        wanted = Wanted(ranks, members, since, tail, every_run)
+        if self.store is not None:
+            return from_record(
+                self.store.record(id), lambda: self.jobs.runs(id), wanted, follow=follow
+            )
+
+        def look() -> tuple[bool, dict[str, tuple[str, int | None]]]:
+            pods = self.jobs.pods(id)
+            now = self.jobs.status(self.jobs.read(id), pods)
+            by_member = {m.member: m.rank for m in now.members}
+            found = {}
+            for pod in pods:
+                member = podfacts.facts(pod).member
+                found[str(pod["metadata"]["name"])] = (member, by_member.get(member))
+            return now.is_terminal, found
+
+        return PodLines(self.api, self.namespace, look, wanted).lines(follow=follow)
+
+    def wait(self, ref: str, timeout: float | None = None) -> JobStatus:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        id = self.find(ref)
+        for now in self.watch(id):
+            if now.is_terminal:
+                return now
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+        raise TimeoutError(f"{id} has not ended after {timeout:g} s")
+
+    def run_file(self, ref: str, member: str, run: int, name: str) -> str | None:
+        if self.store is None:
+            return None
+        path = os.path.join(self.store.record(self.find(ref)).run(member, run), name)
+        return path if os.path.exists(path) else None
+
+    def stop_ref(self, ref: str, grace: float | None = None) -> Mapping[str, Any]:
+        id = self.find(ref)
+        active = not self.status(id).is_terminal
+        if active:
+            self.stop(id, grace)
+        return {"id": id, "active": active}
+
+    def remove(self, refs: Sequence[str]) -> Sequence[JobRef]:
+        ids = [self.find(ref) for ref in refs]
+        for id in ids:
+            if not self.status(id).is_terminal:
+                raise Refused(f"{id} is still active", hint=f"`dromon stop {id}` first.")
+        for id in ids:
+            self.forget(id)
+        return ids
+
+    def forget(self, id: JobRef) -> int:
+        """All of an ended job; how many bytes that were in the store."""
+        self.api.delete(self.jobs.kind(id), self.namespace, id)
+        labels = f"{volcano.JOB_LABEL}={id}"
+        for kind in (CONFIG_MAP, SECRET):  # where nobody had made it the owner yet
+            self.api.delete_all(kind, self.namespace, labels)
+        return self.store.remove_record(id) if self.store is not None else 0
+
+    def collect(self, older_than: float | None = None, dry_run: bool = False) -> Mapping[str, Any]:
+        age = KEPT if older_than is None else older_than
+        return collect.collect(self, age, dry_run)

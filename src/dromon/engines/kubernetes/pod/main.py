@@ -1,0 +1,142 @@
+"""What a member's pod runs: a front that Kubernetes knows, behind it the agent, and in the first
+pod the coordinator beside it.
+
+    python -I -S light.pyz kubernetes-member worker
+
+The front is the container's first process: when it ends, everything in the container does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dromon.agent import exitrecord
+from dromon.agent.main import close_on_exec, run_agent
+from dromon.agent.record import Record, runs_among
+from dromon.coordinator.web import Web
+from dromon.engines.kubernetes.pod import lastwords, member, places
+from dromon.engines.kubernetes.pod.echo import Echo
+from dromon.engines.kubernetes.pod.place import Pod
+from dromon.engines.kubernetes.pod.places import Places
+from dromon.engines.kubernetes.pod.shell import (
+    FEWER,
+    GIVE_UP,
+    STATUS,
+    STOPPED,
+    TIME_OVER,
+    Shell,
+)
+
+RESERVED = (FEWER, GIVE_UP, TIME_OVER, STOPPED)
+# The first pod's end has Volcano delete whoever it believes to be running: it learns of the others'
+# ends a second or two late, and their output would go with them.
+OTHERS_SEEN = 3.0
+
+
+def main(role: str, at: Places = Places()) -> int:  # noqa: B008 - a value that never changes
+    with open(at.request, encoding="utf-8") as file:
+        request = json.load(file)
+    name = f"{role}-{os.environ.get('VC_TASK_INDEX') or os.environ.get('VK_TASK_INDEX') or 0}"
+    record = Record(at.record)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGCHLD))
+    try:
+        at.join_parts()
+        member.lay_out_record(record, request, name, at)
+    except OSError as error:
+        print(f"cannot begin: {error}", file=sys.stderr, flush=True)
+        return 70
+    close_on_exec()
+    coordinator = 0
+    is_first = name == places.first_member(request)
+    if is_first:
+        coordinator = _fork(lambda: _coordinate(request, at))
+    agent = _fork(lambda: _serve(request, name, record, at))
+    echo = Echo(record.root, name)
+    code = _supervise(agent, coordinator)
+    echo.finish()
+    _say_last_words(name, record, at.home(request) if is_first else "", at.last_words)
+    alone = sum(r["replicas"] for r in request["roles"].values()) == 1
+    if is_first and code in RESERVED and not request["store"] and not alone:
+        time.sleep(OTHERS_SEEN)
+    return code
+
+
+def _fork(run: Callable[[], int]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 70
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        code = run()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(code)
+
+
+def _coordinate(request: Mapping[str, Any], at: Places) -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with the pod
+    key = at.key()
+    shell = Shell(request, at.home(request), key, line_port=places.LINE_PORT)
+    web = Web(shell, key, [], port=places.PAGE_PORT)
+    web.start()
+    return shell.run()
+
+
+def _serve(request: Mapping[str, Any], name: str, record: Record, at: Places) -> int:
+    run_agent(member.plan(request, name, record, at), Pod(request, name, record, at))
+    return 0
+
+
+def _supervise(agent: int, coordinator: int) -> int:
+    """The pod's exit code. The coordinator's word is the last, and only if the agent is through."""
+    codes: dict[int, int] = {}
+    was_told = False
+    while True:
+        if signal.sigwait((signal.SIGTERM, signal.SIGCHLD)) == signal.SIGTERM:
+            was_told = True
+            if agent not in codes:
+                os.kill(agent, signal.SIGTERM)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if not pid:
+                break
+            ended = os.WIFEXITED(status)
+            codes[pid] = os.WEXITSTATUS(status) if ended else 128 + os.WTERMSIG(status)
+        if agent in codes and (was_told or codes[agent] != 0):
+            return 128 + signal.SIGTERM if was_told else codes[agent]
+        if coordinator in codes and (agent in codes or codes[coordinator] not in (0, *RESERVED)):
+            return codes[coordinator]
+        if agent in codes and not coordinator:
+            return 0
+
+
+def _say_last_words(name: str, record: Record, home: str, path: str) -> None:
+    """As far as it goes: a pod that cannot say them ends all the same."""
+    exits = {}
+    for who, run in runs_among(os.listdir(record.root)):
+        exit = exitrecord.read(record.exit(who, run)) if who == name else None
+        if exit is not None:
+            exits[run] = exit.to_json()
+    try:
+        standing = None
+        if home:
+            with open(os.path.join(home, STATUS), encoding="utf-8") as file:
+                standing = json.load(file)
+    except (OSError, ValueError):
+        pass
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(lastwords.compose(name, exits, standing))
+    except OSError as error:
+        print(f"cannot leave a termination message: {error}", file=sys.stderr, flush=True)

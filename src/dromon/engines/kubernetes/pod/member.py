@@ -1,0 +1,119 @@
+"""What a pod's agent is told: its plan, its environment, the record it finds when it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from collections.abc import Mapping
+from typing import Any
+
+from dromon import frameworks
+from dromon.agent.plan import AgentPlan
+from dromon.agent.record import Record
+from dromon.engines.kubernetes.pod import places
+from dromon.engines.kubernetes.pod.places import Places
+
+
+def lay_out_record(record: Record, request: Mapping[str, Any], name: str, at: Places) -> None:
+    os.makedirs(record.root, mode=0o700, exist_ok=True)
+    address = {"address": places.coordinator(request, name), "epoch": 0}
+    _write(record.coordinator, json.dumps(address).encode())
+    _write(record.key, at.key())
+    if request["config"]:
+        _write(record.config, json.dumps(request["config"]).encode())
+    supplied = at.supplied(request)
+    if supplied:
+        _write(record.path("secret"), json.dumps(supplied).encode())
+    kept = request["checkpoints"]
+    if kept:
+        os.makedirs(kept, exist_ok=True)
+        if not os.path.lexists(record.checkpoints):
+            os.symlink(kept, record.checkpoints)
+    else:
+        os.makedirs(record.checkpoints, exist_ok=True)
+    if request["payload"] is not None:
+        _unpack(at.blob(request, places.FUNCTION), f"{at.run}/function")
+
+
+def plan(request: Mapping[str, Any], name: str, record: Record, at: Places) -> AgentPlan:
+    role, _, index = name.rpartition("-")
+    asked = request["roles"][role]
+    pod, node = os.environ.get("DROMON_POD", ""), os.environ.get("DROMON_NODE", "")
+    return AgentPlan(
+        job=request["gang"]["job"],
+        role=role,
+        index=int(index),
+        run=0,
+        attempt=0,
+        record=record.root,
+        work=record.root,
+        command=_command(request, asked["command"], at),
+        framework=request["framework"],
+        processes=asked["processes"],
+        ports=frameworks.ports_needed(request["framework"], role, int(index), asked["processes"]),
+        host=os.environ.get("DROMON_POD_IP") or "127.0.0.1",
+        env=_environment(request, asked, at),
+        secrets=record.path("secret") if os.path.exists(record.path("secret")) else "",
+        grace=request["grace"],
+        memory=asked["memory"] or None,
+        lease=request["lease"],
+        place=f"{pod}@{node}",
+    )
+
+
+def _command(request: Mapping[str, Any], command: Any, at: Places) -> Any:
+    python = _python(request, at)
+    if request["payload"] is not None:
+        here = f"{at.run}/function"
+        return [python, f"{here}/run.py", f"{here}/payload"]
+    if not isinstance(command, str) and command[0] in ("python", "python3"):
+        return [python, *command[1:]]
+    return command
+
+
+def _python(request: Mapping[str, Any], at: Places) -> str:
+    own = f"{at.environment}/bin/python"
+    return own if os.path.exists(own) else str(request["python"])
+
+
+def _environment(
+    request: Mapping[str, Any], asked: Mapping[str, Any], at: Places
+) -> dict[str, str]:
+    """What the image says stays; what was for this process alone goes."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("DROMON_")}
+    if os.path.isdir(f"{at.environment}/bin"):
+        env["PATH"] = f"{at.environment}/bin:{env.get('PATH', os.defpath)}"
+    # `import dromon` for context() works in any environment, without installing it there.
+    light = f"{at.root}/light/light.pyz"
+    env["PYTHONPATH"] = ":".join(filter(None, (light, env.get("PYTHONPATH", ""))))
+    env["DROMON_JOB_NAME"] = request["name"]
+    for name, volume in request["volumes"].items():
+        env["DROMON_VOLUME_" + name.upper().replace("-", "_")] = volume["path"]
+    return {**env, **request["inherited"], **asked["env"]}
+
+
+def _unpack(archive: str, folder: str) -> None:
+    if os.path.isdir(folder):
+        return
+    partial = f"{folder}.partial"
+    os.makedirs(partial, exist_ok=True)
+    with tarfile.open(archive) as tar:
+        # Packed by our own client for this very job.
+        trusted = getattr(tarfile, "fully_trusted_filter", None)
+        tar.extractall(partial, **({"filter": trusted} if trusted else {}))
+    os.rename(partial, folder)
+
+
+def fetch(at: Places = Places()) -> int:  # noqa: B008 - a value that never changes
+    """The init container: unpack the environment before the member's container starts."""
+    with open(at.request, encoding="utf-8") as file:
+        request = json.load(file)
+    at.join_parts()
+    _unpack(at.blob(request, places.ENVIRONMENT), at.environment)
+    return 0
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)

@@ -1,0 +1,43 @@
+"""A pod as its agent's place: runs of the record lie in the store where there is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from dromon.agent.plan import AgentPlan
+from dromon.agent.record import Record
+from dromon.agent.workplace import Workplace
+from dromon.engines.kubernetes.pod.places import CODE, Places
+
+
+class Pod(Workplace):
+    def __init__(
+        self, request: Mapping[str, Any], member: str, record: Record, places: Places
+    ) -> None:
+        super().__init__(request, member, record, places.run, places.blob(request, CODE))
+        self._home = Record(places.home(request))
+        self._has_store = bool(request["store"])
+
+    def log_file(self, name: str) -> str:
+        member, run, end = name.split(".", 2)
+        return self._record.path(f"{member}.{run}", end)
+
+    def prepare(self, plan: AgentPlan) -> None:
+        """A run's directory is the store's: its log and its exit record are safe at once."""
+        run = self._record.run(plan.member, plan.run)
+        if self._has_store and not os.path.lexists(run):
+            there = self._home.run(plan.member, plan.run)
+            os.makedirs(there, mode=0o755, exist_ok=True)
+            os.symlink(there, run)
+
+    def put_output(self, path: str, file: BinaryIO) -> None:
+        if not self._has_store:
+            raise OSError("there is no store to keep it in")
+        there = self._home.path("outputs", path)
+        os.makedirs(os.path.dirname(there), exist_ok=True)
+        with open(f"{there}.partial", "wb") as out:
+            shutil.copyfileobj(file, out, 1 << 20)
+        os.replace(f"{there}.partial", there)

@@ -1,0 +1,230 @@
+"""Why a job waits, in one sentence: `explain(gather(api, namespace, job), now)`. Pure.
+
+1. The reasons are tried in the order of CASES, the hardest first: what can never end by itself,
+   then what the job's own pods say, then limits, then room, then the order of the queue.
+2. Where Volcano says nothing, or only "not enough resources", the arithmetic is our own.
+3. ``unblock`` says what has to happen; ``holders`` are jobs, or owners of pods that are no job's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dromon.engines.base import Waiting
+from dromon.engines.kubernetes import limits, peers, status, stuck, volcano
+from dromon.engines.kubernetes import pods as podfacts
+from dromon.engines.kubernetes.situation import ROOT, Situation
+from dromon.lifecycle import states
+from dromon.lifecycle import verdict as causes
+from dromon.units import format_duration
+
+PATIENCE = 10.0  # seconds Volcano may take for its next step before we wonder
+_GONE = {causes.PREEMPTED: "preempted", causes.EVICTED: "evicted", causes.LOST: "lost"}
+
+
+def explain(situation: Situation, now: float) -> Waiting:
+    for case in CASES:
+        found = case(situation, now)
+        if found is not None:
+            return found
+    return Waiting("it is about to start", "about to start")
+
+
+def of_gang(standing: Mapping[str, Any], now: float) -> Waiting | None:
+    """What the gang itself waits for, as its coordinator says; None: the cluster knows better."""
+    if standing.get("trouble"):
+        return Waiting(str(standing["trouble"]), "resources")
+    state = standing.get("state")
+    if state == states.RESTARTING:
+        at = standing.get("retry_at")
+        after = f" for {format_duration(at - now)}" if at and at > now else ""
+        return Waiting(f"waits{after} before it tries again", "backoff")
+    if state in (states.QUEUED, states.STARTING):
+        absent = [m["member"] for m in standing.get("members") or () if not m.get("connected")]
+        whom = f": {stuck.members(absent)} are not there yet" if len(absent) > 1 else ""
+        whom = f": {absent[0]} is not there yet" if len(absent) == 1 else whom
+        return Waiting(f"its members are on their way to the barrier{whom}", "barrier")
+    return None
+
+
+# --- where it stands at all
+
+
+def ended(s: Situation, now: float) -> Waiting | None:
+    phase = status.phase(s.job)
+    if phase in volcano.ENDED:
+        return Waiting(f"it has ended ({phase.lower()})", "unknown")
+    if phase == volcano.ABORTED:
+        return Waiting(
+            "it was suspended from outside and holds nothing",
+            "unknown",
+            unblock=("somebody resumes it (a Command ResumeJob, `vcctl job resume`)",),
+        )
+    if s.job["metadata"].get("deletionTimestamp"):
+        return Waiting("it is being deleted", "stopping")
+    if phase in (status.TERMINATING, status.COMPLETING):
+        return Waiting(f"it ends{_left(s)}", "stopping")
+    return None
+
+
+def untaken(s: Situation, now: float) -> Waiting | None:
+    """Volcano's controllers have not looked at it yet, or fail to."""
+    if status.phase(s.job) or s.pods:
+        return None
+    said = next((e for e in s.events if e.is_warning and e.name == s.job["metadata"]["name"]), None)
+    if said is not None:
+        return Waiting(f"Volcano cannot take it in: {said.message}", "impossible")
+    age = now - status.submitted(s.job)
+    if age < PATIENCE:
+        return Waiting("Volcano is taking it in", "preparing")
+    return Waiting(
+        f"Volcano has not taken it in for {format_duration(age)}",
+        "unknown",
+        unblock=("Volcano's controllers run again: whoever runs the cluster knows",),
+    )
+
+
+def no_queue(s: Situation, now: float) -> Waiting | None:
+    name = peers.queue_name(s)
+    if not s.queues or peers.all_bound(s):
+        return None
+    if s.queue is None:
+        others = sorted(queue.name for queue in s.queues if queue.name != ROOT)
+        there = f"; there are {stuck.members(others)}" if others else ""
+        return Waiting(f"there is no queue {name}{there}", "impossible",
+                       unblock=(f"queue {name} is made", "the job goes to another"))  # fmt: skip
+    for queue in peers.line(s):
+        if queue.state in ("Closed", "Closing"):
+            word = "closed" if queue.state == "Closed" else "being closed"
+            return Waiting(
+                f"queue {queue.name} is {word} and takes nothing in",
+                "impossible",
+                unblock=(f"queue {queue.name} is opened", *peers.elsewhere(s)),
+            )
+    return None
+
+
+def ending(s: Situation, now: float) -> Waiting | None:
+    """Its pods are taken away before it gets new ones."""
+    phase = status.phase(s.job)
+    if phase not in (status.RESTARTING, status.ABORTING):
+        return None
+    return Waiting(f"{_reason(s)}; the gang begins anew once all have ended{_left(s)}", "backoff")
+
+
+def _reason(s: Situation) -> str:
+    for member, pod in s.pods.items():
+        taken = podfacts.taken_by(pod)
+        if taken is not None:
+            return f"{member} was {_GONE[taken[0]]}{_for_whom(s, taken[0])}"
+        end = podfacts.end(pod)
+        if end is not None:
+            return f"{member} {end.how}"
+    return "a pod was lost"
+
+
+def _for_whom(s: Situation, cause: str) -> str:
+    if cause != causes.PREEMPTED:
+        return ""
+    above = [
+        p for p in s.peers if p.lives and p.priority > s.priority and p.queue == peers.queue_name(s)
+    ]
+    return f" for {above[-1].name}, whose priority is higher" if above else ""
+
+
+def _left(s: Situation) -> str:
+    there = [pod for pod in s.pods.values() if not pod.is_over]
+    return f" ({peers.count(len(there), 'pod')} left)" if there else ""
+
+
+# --- what is left
+
+
+def ordered(s: Situation, now: float) -> Waiting | None:
+    """There is room for it, and others are before it."""
+    if peers.all_bound(s) or s.group is None:
+        return None
+    ahead = peers.ahead(s)
+    if not ahead:
+        return None
+    first = ahead[0]
+    why = "has a higher priority" if first.priority > s.priority else "came earlier"
+    return Waiting(
+        f"{first.name} is before it in queue {peers.queue_name(s)}: it {why}",
+        "order",
+        len(ahead) + 1,
+        peers.names(ahead),
+        unblock=(f"{first.name} gets its place, or is stopped",),
+    )
+
+
+def said_by_volcano(s: Situation, now: float) -> Waiting | None:
+    """No reason of our own: its words, and what we could not look at."""
+    if peers.all_bound(s):
+        return None
+    words = _volcanos_words(s)
+    if not words:
+        return None
+    who = "Kubernetes" if status.is_plain(s.job) else "Volcano"
+    return Waiting(f"{who} says: {words}{_unseen(s)}", "resources", peers.position(s))
+
+
+def _volcanos_words(s: Situation) -> str:
+    if s.group is not None:
+        for one in s.group.conditions:
+            if one.kind == "Unschedulable" and one.is_true and one.message:
+                return one.message.rstrip(". ")
+        said = s.said("Unschedulable", "FailedScheduling", of=s.group.name)
+        if said is not None:
+            return said.message.rstrip(". ")
+    for pod in s.pods.values():
+        scheduled = pod.condition("PodScheduled")
+        if scheduled is not None and not scheduled.is_true and scheduled.message:
+            return scheduled.message.rstrip(". ")
+    return ""
+
+
+def silent(s: Situation, now: float) -> Waiting | None:
+    if peers.all_bound(s):
+        return None
+    if s.group is None and status.is_plain(s.job):
+        return None
+    since = s.group.created if s.group is not None else status.submitted(s.job)
+    age = now - since
+    if age < PATIENCE:
+        return Waiting("Volcano is about to place it", "about to start", peers.position(s))
+    what = "let it in" if s.group is None or s.group.phase == "Pending" else "placed it"
+    although = "" if s.nodes is None else " although there is room"
+    return Waiting(
+        f"Volcano has not {what} for {format_duration(age)}{although}, and does not say"
+        f" why{_unseen(s)}",
+        "unknown",
+        peers.position(s),
+        unblock=("Volcano's scheduler runs again, or its configuration is mended"
+                 " (`dromon cluster lint volcano`)",),
+    )  # fmt: skip
+
+
+def _unseen(s: Situation) -> str:
+    return f" (you {'; '.join(s.notes)})" if s.notes else ""
+
+
+def running(s: Situation, now: float) -> Waiting | None:
+    there = [pod for pod in s.pods.values() if pod.phase == "Running"]
+    if not there:
+        return None
+    if len(there) == len(s.pods):
+        return Waiting(f"runs, with {peers.count(len(there), 'pod')}", "running")
+    late = [m for m, pod in s.pods.items() if pod.phase not in ("Running", "Succeeded")]
+    return Waiting(f"waits for {stuck.members(late)}", "barrier") if late else None
+
+
+CASES: tuple[stuck.Case, ...] = (
+    ended, untaken, stuck.lost, ending,
+    *stuck.AFTER,
+    running,
+    no_queue, *stuck.BEFORE,
+    *limits.CASES, stuck.over_quota,
+    ordered, said_by_volcano, silent,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Kubernetes and Volcano, every process of them real: `python -m testbeds.kubernetes up`."""

@@ -1,0 +1,163 @@
+"""Whatever is compiled, the real API server and Volcano's webhook take it, and `kubectl` reads it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from testbeds.kubernetes.bed import Bed
+from testbeds.kubernetes.plan import IMAGE
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "unit" / "engines" / "kubernetes"))
+
+from generated import launch_of, launches  # noqa: E402
+
+from dromon.engines.base import Launch, token  # noqa: E402
+from dromon.engines.intake import Intake, Request  # noqa: E402
+from dromon.engines.kubernetes.carriers import request_map, secret  # noqa: E402
+from dromon.engines.kubernetes.manifest import (  # noqa: E402
+    Target,
+    compile_launch,
+    standalone,
+    to_yaml,
+)
+from dromon.storage.blobs import BlobStore  # noqa: E402
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+EXAMPLES = sorted((ROOT / "examples").glob("*/job.yaml"))
+MANY = 40
+LIGHT = b"not read by anybody in a dry run"
+
+
+class Kubectl:
+    """In a namespace of its own; nothing but the namespace is ever made in it."""
+
+    def __init__(self, bed: Bed) -> None:
+        self.environ = {**os.environ, "KUBECONFIG": str(bed.kubeconfig)}
+        self.namespace = f"manifest-{token()}"
+
+    def run(self, *arguments: str, text: str = "") -> str:
+        done = subprocess.run(
+            ["kubectl", *arguments], input=text, capture_output=True, text=True, env=self.environ
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def tried(self, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What the server would have made of the objects' YAML."""
+        text = self.run("apply", "--dry-run=server", "-o", "json", "-f", "-", text=to_yaml(objects))
+        found = json.loads(text)
+        return list(found["items"]) if found["kind"] == "List" else [found]
+
+
+@pytest.fixture(scope="module")
+def kubectl(bed: Bed) -> Iterator[Kubectl]:
+    made = Kubectl(bed)
+    made.run("create", "namespace", made.namespace)
+    yield made
+    made.run("delete", "namespace", made.namespace, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def target(kubectl: Kubectl) -> Target:
+    return Target(
+        namespace=kubectl.namespace,
+        image=IMAGE,
+        image_pull_policy="Never",
+        light="c" * 64,
+        priority_classes={"low": 100, "normal": 1000, "high": 10000},
+        default_priority_class="low",
+        queues=("default", "team-a", "team-b"),
+        host_path_allowed=True,
+        run_as={"uid": 1000, "gid": 1000},
+        store={"volume": {"hostPath": {"path": "/store"}}, "sub_path": "al", "local": ""},
+    )
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) > 8
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.parent.name)
+def test_every_example_is_accepted(
+    kubectl: Kubectl, target: Target, tmp_path: Path, example: Path
+) -> None:
+    intake = Intake(BlobStore(str(tmp_path / "blobs")), str(tmp_path / "index"))
+    asked = Request(cwd=str(example.parent), environ=dict(os.environ), file=str(example),
+                    text=example.read_text(), token=token())  # fmt: skip
+    launch = intake.take(asked).launch
+    request = compile_launch(launch, target).request
+    objects = [*request["objects"], request_map(launch.id, request)]
+    objects.append(secret(launch.id, request, "k" * 64, {}))
+    assert_kept(objects, kubectl.tried(objects))
+
+
+def test_generated_job_files_are_accepted(kubectl: Kubectl, target: Target) -> None:
+    """Many in one go: most of what a call costs is kubectl's own start."""
+    found: dict[str, Launch] = {}
+
+    @settings(max_examples=MANY, deadline=None, derandomize=True, database=None,
+              phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(launches())
+    def collect(launch: Launch) -> None:
+        found[launch.id] = launch
+
+    collect()
+    bare = replace(target, store=None, run_as=None)
+    objects = []
+    for number, launch in enumerate(found.values()):
+        request = compile_launch(launch, target if number % 2 else bare).request
+        objects += [*request["objects"], request_map(launch.id, request)]
+    assert len(objects) >= MANY
+    assert_kept(objects, kubectl.tried(objects))
+
+
+@pytest.mark.parametrize("volcano", [True, False])
+def test_a_manifest_that_needs_no_client_is_accepted(
+    kubectl: Kubectl, target: Target, volcano: bool
+) -> None:
+    on = replace(target, store=None, volcano=volcano)
+    keys = {"secrets": ["TOKEN"], "kubernetes": {"secret": "wandb", "ttl": "1h"}}
+    launch = launch_of(launch_keys={"supplied": {"TOKEN": "canary"}}, **keys)
+    objects = standalone(compile_launch(launch, on).request, LIGHT, bytes(500_000))
+    assert_kept(objects, kubectl.tried(objects))
+    assert "canary" not in to_yaml(objects)
+
+
+def test_what_the_escape_hatch_says_wrongly_is_told_by_the_server(
+    kubectl: Kubectl, target: Target
+) -> None:
+    launch = launch_of(kubernetes={"pod": {"hostNetwrk": True}})
+    objects = list(compile_launch(launch, target).request["objects"])
+    with pytest.raises(AssertionError, match="hostNetwrk"):
+        kubectl.tried(objects)
+
+
+def assert_kept(sent: list[dict[str, Any]], made: list[dict[str, Any]]) -> None:
+    """The server adds to what it was sent, and leaves out or changes nothing of it."""
+    assert len(made) == len(sent)
+    for ours, theirs in zip(sent, made, strict=True):
+        assert not lost(ours, theirs, ours["metadata"]["name"])
+
+
+def lost(ours: Any, theirs: Any, place: str) -> list[str]:
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        # An empty mapping says nothing; a key is not stored for it.
+        return [
+            problem
+            for key, value in ours.items()
+            if value != {} or key in theirs
+            for problem in lost(value, theirs.get(key), f"{place}.{key}")
+        ]
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        pairs = zip(ours, theirs, strict=True)
+        return [p for at, (a, b) in enumerate(pairs) for p in lost(a, b, f"{place}.{at}")]
+    return [] if ours == theirs else [f"{place}: {ours!r} became {theirs!r}"]

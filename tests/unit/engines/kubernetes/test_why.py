@@ -1,0 +1,510 @@
+"""Why a job on Kubernetes waits: sentences over what an API server shows."""
+
+import pytest
+from clusterview import Cluster
+
+from dromon.engines.kubernetes.why import explain, of_gang
+
+NO_QUOTA = (
+    "Error creating pods: [failed to create pod train-aaaaaa-worker-0, err: pods"
+    ' "train-aaaaaa-worker-0" is forbidden: exceeded quota: small,'
+    " requested: requests.cpu=1, used: requests.cpu=4, limited: requests.cpu=4]"
+)
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+def why(cluster):
+    return explain(cluster.look(), cluster.now)
+
+
+def waiting(reason, message=""):
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+# --- where it stands at all
+
+
+@pytest.mark.parametrize(
+    ("phase", "sentence", "reason"),
+    [
+        ("Completed", "it has ended (completed)", "unknown"),
+        ("Terminating", "it ends", "stopping"),
+        ("Aborted", "it was suspended from outside and holds nothing", "unknown"),
+    ],
+)
+def test_phases_that_need_no_looking_around(cluster, phase, sentence, reason):
+    cluster.job(phase=phase)
+    found = why(cluster)
+    assert (found.sentence, found.reason) == (sentence, reason)
+
+
+def test_a_job_volcano_has_not_seen_yet(cluster):
+    cluster.job(phase="", after=295)
+    assert why(cluster).reason == "preparing"
+
+
+def test_a_job_volcano_never_sees_points_at_its_controllers(cluster):
+    cluster.job(phase="")
+    found = why(cluster)
+    assert found.sentence == "Volcano has not taken it in for 5m00s"
+    assert "controllers" in found.unblock[0]
+
+
+def test_a_job_volcano_cannot_take_in_has_volcanos_words(cluster):
+    cluster.job(phase="")
+    cluster.event("train-aaaaaa", "PluginError", "no such plugin", kind="Job")
+    assert why(cluster).sentence == "Volcano cannot take it in: no such plugin"
+
+
+def test_a_job_whose_pods_all_run_runs(cluster):
+    cluster.node("n1")
+    job = cluster.job(phase="Running")
+    cluster.pod(job, 0, "n1")
+    cluster.pod(job, 1, "n1")
+    assert why(cluster).sentence == "runs, with 2 pods"
+
+
+# --- queues
+
+
+def test_a_queue_that_is_not_there(cluster):
+    cluster.job(queue="teem")
+    found = why(cluster)
+    assert found.sentence == "there is no queue teem; there are team"
+    assert found.reason == "impossible"
+
+
+def test_a_queue_that_is_closed_and_where_else_it_could_go(cluster):
+    cluster.node("n1")
+    cluster.queue("shut", state="Closed", parent="root")
+    cluster.group(cluster.job(queue="shut"), "Pending")
+    found = why(cluster)
+    assert found.sentence == "queue shut is closed and takes nothing in"
+    assert found.unblock == ("queue shut is opened", "it goes to queue team")
+
+
+def test_more_than_the_queue_may_ever_use(cluster):
+    cluster.node("n1", gpus=8)
+    cluster.node("n2", gpus=8)
+    cluster.queue("small", parent="root", capability={"nvidia.com/gpu": "4"})
+    cluster.group(cluster.job(queue="small"))
+    found = why(cluster)
+    assert found.sentence == (
+        "it needs 8 GPUs together and queue small may never use more than 4 GPUs"
+    )
+    assert (found.reason, found.missing) == ("impossible", {"nvidia.com/gpu": 4.0})
+
+
+def test_a_limit_of_the_queue_above_counts_too(cluster):
+    cluster.node("n1")
+    cluster.queue("dept", parent="root", capability={"nvidia.com/gpu": "4"})
+    cluster.queue("lab", parent="dept")
+    cluster.group(cluster.job(queue="lab"))
+    assert "queue dept may never use more than 4 GPUs" in why(cluster).sentence
+
+
+def test_a_queue_at_its_limit_names_those_who_use_it(cluster):
+    for name in ("n1", "n2"):
+        cluster.node(name)
+    cluster.queue("small", parent="root", capability={"nvidia.com/gpu": "10"})
+    cluster.runs("other-bbbbbb", "n1", queue="small")
+    cluster.runs("far-cccccc", "n1", queue="team")
+    cluster.group(cluster.job(queue="small"))
+    found = why(cluster)
+    assert found.sentence == (
+        "it needs 8 GPUs and queue small uses 4 GPUs of the 10 GPUs it may;"
+        " held by other-bbbbbb 4 GPUs"
+    )
+    assert found.holders == ("other-bbbbbb",)
+    assert found.missing == {"nvidia.com/gpu": 2.0}
+    assert found.unblock == ("other-bbbbbb ends", "it goes to queue team")
+
+
+def test_what_is_free_may_be_kept_for_another_queue(cluster):
+    cluster.node("n1")
+    cluster.queue("vip", parent="root", guarantee={"nvidia.com/gpu": "4"})
+    cluster.group(cluster.job())
+    assert why(cluster).sentence == ("it needs 8 GPUs, and what is left is guaranteed to queue vip")
+
+
+# --- nodes
+
+
+def test_no_node_is_large_enough(cluster):
+    cluster.node("n1", gpus=4)
+    cluster.node("n2", gpus=2)
+    cluster.group(cluster.job(gpus=8, replicas=1))
+    found = why(cluster)
+    assert found.sentence == (
+        "a pod of worker needs 8 GPUs and no node has that much; n1 has 4 GPUs"
+    )
+    assert found.reason == "impossible"
+
+
+def test_a_gang_too_big_for_the_whole_cluster(cluster):
+    cluster.node("n1", gpus=4)
+    cluster.node("n2", gpus=4)
+    cluster.group(cluster.job(gpus=4, replicas=3))
+    found = why(cluster)
+    assert found.sentence == (
+        "it needs 3 pods of worker with 4 GPUs and 1 CPU each at once, and the whole cluster has"
+        " room for 2"
+    )
+    assert found.reason == "impossible"
+
+
+def test_labels_nobody_has_and_taints_nobody_tolerates(cluster):
+    cluster.node("n1")
+    cluster.node("n2", taints=[{"key": "dedicated", "value": "vip", "effect": "NoSchedule"}],
+                 labels={"kind": "h100"})  # fmt: skip
+    cluster.group(cluster.job(spec={"nodeSelector": {"kind": "h100"}}))
+    found = why(cluster)
+    assert found.sentence == (
+        "no node suits worker: 1 node without the label kind=h100,"
+        " 1 node with the taint dedicated=vip"
+    )
+    assert found.reason == "impossible"
+
+
+def test_a_toleration_lifts_a_taint(cluster):
+    cluster.node("n1", taints=[{"key": "dedicated", "value": "vip", "effect": "NoSchedule"}])
+    tolerates = {"key": "dedicated", "operator": "Equal", "value": "vip"}
+    cluster.group(cluster.job(spec={"tolerations": [tolerates]}), after=295)
+    assert why(cluster).reason == "about to start"
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "suits"),
+    [
+        ("In", ["a", "b"], True), ("In", ["b"], False), ("NotIn", ["b"], True),
+        ("Exists", [], True), ("DoesNotExist", [], False), ("Gt", ["1"], False),
+    ],
+)  # fmt: skip
+def test_node_affinity_is_understood(cluster, operator, values, suits):
+    cluster.node("n1", labels={"zone": "a"})
+    term = {"matchExpressions": [{"key": "zone", "operator": operator, "values": values}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    cluster.group(cluster.job(spec={"affinity": {"nodeAffinity": required}}), after=295)
+    found = why(cluster).sentence
+    assert (found != "no node suits worker: 1 node outside its node affinity") is suits
+
+
+def test_room_that_others_hold_is_told_node_by_node(cluster):
+    for name in ("n1", "n2"):
+        cluster.node(name, gpus=4)
+    cluster.runs("other-bbbbbb", "n2", gpus=2, after=-50)
+    cluster.group(cluster.job(), said="0/2 nodes are unavailable: 1 Insufficient nvidia.com/gpu.")
+    found = why(cluster)
+    assert found.sentence == (
+        "it needs 2 pods of worker with 4 GPUs each and there is room for 1; the nearest node, n2,"
+        " has 2 GPUs free; held by other-bbbbbb 2 GPUs"
+    )
+    assert (found.reason, found.position) == ("resources", 1)
+    assert (found.holders, found.missing) == (("other-bbbbbb",), {"nvidia.com/gpu": 2.0})
+    assert found.unblock == ("other-bbbbbb ends",)
+
+
+def test_pods_of_no_job_hold_room_too_and_are_named_by_their_owner(cluster):
+    cluster.node("n1", gpus=4)
+    other = cluster.runs("serving", "n1", gpus=1, namespace="web")
+    cluster.objects[next(k for k in cluster.objects if k.name == "Job")].remove(other)
+    cluster.group(cluster.job(replicas=1))
+    assert why(cluster).sentence.endswith("; held by serving of namespace web 1 GPU")
+
+
+def test_nodes_that_do_not_count_are_mentioned(cluster):
+    cluster.node("n1", gpus=4)
+    cluster.node("n2", gpus=4, unschedulable=True)
+    cluster.node("n3", gpus=4, ready=False)
+    cluster.runs("other-bbbbbb", "n1")
+    cluster.group(cluster.job(replicas=1))
+    assert why(cluster).sentence.endswith("(not counted: 1 node cordoned, 1 node not ready)")
+
+
+def test_pods_that_each_want_a_node_need_as_many_nodes(cluster):
+    cluster.node("n1")
+    alone = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+    key = "requiredDuringSchedulingIgnoredDuringExecution"
+    cluster.group(cluster.job(spec={"affinity": {"podAntiAffinity": {key: [alone]}}}))
+    assert why(cluster).sentence.endswith("and the whole cluster has room for 1")
+
+
+def test_what_is_bound_already_is_not_asked_for_twice(cluster):
+    cluster.node("n1", gpus=4)
+    cluster.node("n2", gpus=4)
+    job = cluster.job()
+    cluster.group(job)
+    cluster.pod(job, 0, "n1", phase="Pending")
+    cluster.pod(job, 1)
+    cluster.runs("other-bbbbbb", "n2", gpus=1)
+    assert why(cluster).sentence.startswith("it needs 1 pod of worker with 4 GPUs and there is")
+
+
+def test_whoever_is_being_ended_for_it_is_named(cluster):
+    cluster.node("n1", gpus=4)
+    low = cluster.job("low-bbbbbb", priority="low", phase="Running")
+    cluster.pod(low, 0, "n1", deleted=310)
+    cluster.group(cluster.job(replicas=1, priority="high"))
+    found = why(cluster)
+    assert found.unblock == (
+        "low-bbbbbb is being ended right now",
+        "low-bbbbbb ends",
+        "its priority is higher than that of low-bbbbbb, which may be preempted for it",
+    )
+
+
+def test_the_trap_in_which_volcano_never_preempts_is_told(cluster):
+    cluster.node("n1", gpus=4)
+    cluster.runs("low-bbbbbb", "n1", priority="low")
+    cluster.group(cluster.job(replicas=1, priority="high"), "Pending")
+    assert "does not preempt for a job it has not let in" in why(cluster).unblock[-1]
+
+
+# --- the order, and silence
+
+
+def test_who_is_before_it_when_there_is_room(cluster):
+    cluster.node("n1")
+    cluster.group(cluster.job(), "Pending")
+    cluster.job("first-bbbbbb", priority="high", after=10)
+    cluster.job("late-cccccc", after=20)
+    found = why(cluster)
+    assert found.sentence == "first-bbbbbb is before it in queue team: it has a higher priority"
+    assert (found.reason, found.position, found.holders) == ("order", 2, ("first-bbbbbb",))
+
+
+def test_a_group_never_let_in_although_there_is_room(cluster):
+    cluster.node("n1")
+    cluster.group(cluster.job(), "Pending")
+    found = why(cluster)
+    assert found.sentence == (
+        "Volcano has not let it in for 5m00s although there is room, and does not say why"
+    )
+
+
+def test_volcanos_own_words_are_better_than_none(cluster):
+    cluster.node("n1")
+    job = cluster.job()
+    cluster.group(job, "Pending")
+    cluster.event(f"train-aaaaaa-{job['metadata']['uid']}", "Unschedulable",
+                  "queue resource quota insufficient", kind="PodGroup")  # fmt: skip
+    assert why(cluster).sentence == "Volcano says: queue resource quota insufficient"
+
+
+def test_who_may_not_see_nodes_hears_what_is_left_and_why_it_is_so_little(cluster):
+    cluster.node("n1", gpus=1)
+    cluster.forbidden = {("nodes", ""), ("pods", ""), ("jobs", "")}
+    cluster.group(cluster.job(), said="2/2 tasks in gang unschedulable")
+    found = why(cluster)
+    assert found.sentence == (
+        "Volcano says: 2/2 tasks in gang unschedulable (you may not look at pods of other"
+        " namespaces; may not look at jobs of other namespaces; may not look at nodes)"
+    )
+
+
+def test_who_may_not_see_pods_still_gets_the_queues_own_count(cluster):
+    cluster.queue("small", parent="root", capability={"nvidia.com/gpu": "10"})
+    cluster.objects[next(k for k in cluster.objects if k.name == "Queue")][-1]["status"][
+        "allocated"
+    ] = {"nvidia.com/gpu": "4"}
+    cluster.forbidden = {("nodes", ""), ("pods", "")}
+    cluster.group(cluster.job(queue="small"))
+    assert why(cluster).sentence == (
+        "it needs 8 GPUs and queue small uses 4 GPUs of the 10 GPUs it may"
+    )
+
+
+# --- pods that are not made
+
+
+def test_a_quota_that_keeps_pods_from_being_made(cluster):
+    cluster.node("n1")
+    cluster.node("n2")
+    cluster.runs("other-bbbbbb", "n1", "n2")
+    cluster.group(cluster.job())
+    cluster.event("train-aaaaaa", "FailedCreatePod", NO_QUOTA, kind="Job")
+    found = why(cluster)
+    assert found.sentence == (
+        "its pods cannot be made: quota small of namespace ml allows requests.cpu=4 and"
+        " requests.cpu=4 is in use, a pod asks for requests.cpu=1"
+    )
+    assert found.reason == "resources"
+    assert (found.holders, found.missing) == (("other-bbbbbb",), {"requests.cpu": 1.0})
+    assert found.unblock == (
+        "other-bbbbbb ends", "quota small is raised", "the job asks for less",
+    )  # fmt: skip
+
+
+def test_a_quota_is_found_by_arithmetic_when_nobody_says_it(cluster):
+    cluster.node("n1")
+    cluster.group(cluster.job(), "Pending")
+    cluster.quota("gpus", {"requests.nvidia.com/gpu": "6"}, {"requests.nvidia.com/gpu": "0"})
+    assert why(cluster).sentence == (
+        "quota gpus of namespace ml allows 6 GPUs and 0 GPUs is in use: there is no room for its"
+        " pods"
+    )
+
+
+def test_a_refusal_that_is_no_quota_has_its_own_words(cluster):
+    cluster.node("n1")
+    cluster.group(cluster.job())
+    said = (
+        'Error creating pods: [failed to create pod x, err: pods "x" is forbidden:'
+        ' violates PodSecurity "restricted:latest": hostPath volumes]'
+    )
+    cluster.event("train-aaaaaa", "FailedCreatePod", said, kind="Job")
+    assert why(cluster).sentence == (
+        'its pods cannot be made: violates PodSecurity "restricted:latest": hostPath volumes'
+    )
+
+
+def test_a_scheduling_gate_is_named(cluster):
+    cluster.node("n1")
+    job = cluster.job(spec={"schedulingGates": [{"name": "example.com/wait"}]})
+    cluster.group(job)
+    cluster.pod(job, 0)
+    cluster.pod(job, 1)
+    assert why(cluster).sentence == (
+        "its pods are held back by the scheduling gate example.com/wait"
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "sentence"),
+    [
+        (None, "there is no PersistentVolumeClaim data in namespace ml"),
+        ("Pending", "PersistentVolumeClaim data has no volume yet: no storage class is set"),
+        ("Lost", "the volume of PersistentVolumeClaim data is gone"),
+    ],
+)
+def test_a_claim_without_a_volume(cluster, phase, sentence):
+    cluster.node("n1")
+    volume = {"name": "d", "persistentVolumeClaim": {"claimName": "data"}}
+    cluster.group(cluster.job(spec={"volumes": [volume]}))
+    if phase:
+        cluster.claim("data", phase)
+        cluster.event("data", "FailedBinding", "no storage class is set")
+    assert why(cluster).sentence == sentence
+
+
+def test_a_claim_that_waits_for_its_first_pod_is_no_reason(cluster):
+    cluster.node("n1")
+    volume = {"name": "d", "persistentVolumeClaim": {"claimName": "data"}}
+    cluster.group(cluster.job(spec={"volumes": [volume]}), after=295)
+    cluster.claim("data", "Pending")
+    cluster.event("data", "WaitForFirstConsumer", "waiting for first consumer")
+    assert why(cluster).reason == "about to start"
+
+
+# --- pods with a node that do not start
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        (waiting("ErrImageNeverPull"),
+         "worker-0 cannot start: image py:1 is not on node n1, and its pull policy is Never"),
+        (waiting("ImagePullBackOff", 'Back-off pulling image "py:1"'),
+         "worker-0 cannot start: image py:1 cannot be pulled (ImagePullBackOff)"),
+        (waiting("CreateContainerConfigError", 'secret "hub" not found'),
+         "worker-0 cannot start: there is no secret hub in namespace ml"),
+        (waiting("CreateContainerConfigError", 'configmap "conf" not found'),
+         "worker-0 cannot start: there is no ConfigMap conf in namespace ml"),
+        (waiting("CreateContainerConfigError", "couldn't find key token in Secret ml/hub"),
+         "worker-0 cannot start: secret hub has no key token in namespace ml"),
+        (waiting("CreateContainerError", "no command specified"),
+         "worker-0 cannot start: no command specified"),
+    ],
+)  # fmt: skip
+def test_a_container_that_cannot_be_made(cluster, state, sentence):
+    cluster.node("n1")
+    job = cluster.job(replicas=1)
+    cluster.pod(job, 0, "n1", phase="Pending", state=state)
+    found = why(cluster)
+    assert (found.sentence, found.reason) == (sentence, "impossible")
+    assert found.unblock
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ('MountVolume.SetUp failed for volume "k" : secret "keys" not found',
+         "worker-1 cannot start: there is no secret keys in namespace ml"),
+        ("mount.nfs: Connection timed out",
+         "worker-1 cannot start: its volume cannot be mounted on n1: mount.nfs: Connection timed"
+         " out"),
+    ],
+)  # fmt: skip
+def test_a_volume_that_cannot_be_mounted(cluster, message, sentence):
+    cluster.node("n1")
+    job = cluster.job()
+    cluster.pod(job, 0, "n1")
+    cluster.pod(job, 1, "n1", phase="Pending", state=waiting("ContainerCreating"))
+    cluster.event("train-aaaaaa-worker-1", "FailedMount", message)
+    assert why(cluster).sentence == sentence
+
+
+def test_pods_on_their_way_are_about_to_start(cluster):
+    cluster.node("n1")
+    job = cluster.job()
+    cluster.pod(job, 0, "n1")
+    cluster.pod(job, 1, "n1", phase="Pending", state=waiting("ContainerCreating"))
+    cluster.event("train-aaaaaa-worker-1", "Pulling", "Pulling image", warning=False)
+    found = why(cluster)
+    assert found.sentence == (
+        "worker-1 starts on n1: its image is being pulled (1 of 2 pods do not run yet)"
+    )
+    assert found.reason == "about to start"
+
+
+# --- on the way to another try
+
+
+def test_a_pod_on_a_lost_node_cannot_be_ended(cluster):
+    cluster.node("n1")
+    cluster.node("n2", ready=False)
+    job = cluster.job(phase="Restarting")
+    cluster.pod(job, 1, "n2", deleted=200)
+    found = why(cluster)
+    assert found.sentence == "worker-1 cannot be ended: node n2 does not answer for 3m20s"
+    assert "by force" in found.unblock[1]
+
+
+def test_who_was_preempted_for_whom(cluster):
+    cluster.node("n1")
+    job = cluster.job(phase="Restarting", priority="low")
+    cluster.job("vip-bbbbbb", priority="high", after=60)
+    taken = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    cluster.pod(job, 0, "n1", deleted=310, conditions=[taken])
+    found = why(cluster)
+    assert found.sentence == (
+        "worker-0 was preempted for vip-bbbbbb, whose priority is higher; the gang begins anew"
+        " once all have ended (1 pod left)"
+    )
+    assert found.reason == "backoff"
+
+
+@pytest.mark.parametrize(
+    ("standing", "sentence"),
+    [
+        ({"state": "restarting", "retry_at": 1042.0}, "waits for 42s before it tries again"),
+        ({"state": "restarting", "retry_at": None}, "waits before it tries again"),
+        ({"state": "starting", "members": [{"member": "w-0", "connected": True},
+                                           {"member": "w-1", "connected": False}]},
+         "its members are on their way to the barrier: w-1 is not there yet"),
+        ({"state": "queued", "members": []}, "its members are on their way to the barrier"),
+        ({"state": "running", "trouble": "the disk is full"}, "the disk is full"),
+    ],
+)  # fmt: skip
+def test_what_the_gang_itself_waits_for(standing, sentence):
+    found = of_gang(standing, 1000.0)
+    assert found is not None
+    assert found.sentence == sentence
+
+
+def test_a_gang_that_runs_waits_for_nothing():
+    assert of_gang({"state": "running"}, 1000.0) is None
