@@ -312,6 +312,11 @@ def queues(on: str | None = None) -> Sequence[Queue]:
     return engine(on).queues()
 
 
+def tend(on: str | None = None) -> Sequence[str]:
+    """Help jobs on that their cluster has forgotten; what was found, in words."""
+    return engine(on).tend()
+
+
 def diff(a: str, b: str, *, on: str | None = None) -> list[dict[str, Any]]:
     """What differs between two jobs: their files, code, environment, and how they ended."""
     from dromon.observe.difference import difference, lines

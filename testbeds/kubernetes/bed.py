@@ -59,6 +59,11 @@ class RootNeeded(EngineError):
     hint = "Run it as root, or in a virtual machine or container that lets you be root."
 
 
+def need_root() -> None:
+    if os.geteuid():
+        raise RootNeeded("The test bed runs real kubelets and must be root.")
+
+
 class Bed:
     """Every command that changes something holds the lock of the directory."""
 
@@ -144,8 +149,7 @@ class Bed:
 
     def up(self, options: Options) -> None:
         """Does nothing for what runs already; a bed that has other options is refused."""
-        if os.geteuid():
-            raise RootNeeded("The test bed runs real kubelets and must be root.")
+        need_root()
         tools = programs.get(self.tell)
         archives = images.archives(self.tell)
         self._claim()
@@ -363,7 +367,17 @@ class Bed:
         said = "\n  ".join((telling or lines)[-5:])
         return BedFailed(f"{component} {what}. It said:\n  {said}")
 
-    # ---- images ---------------------------------------------------------------------------------
+    # ---- for whoever uses it ---------------------------------------------------------------------
+
+    def kubectl(self, *words: str, user: str = "") -> "subprocess.CompletedProcess[str]":
+        """As the administrator, or as one of the users."""
+        config = self.kubeconfig_of(user) if user else self.kubeconfig
+        return subprocess.run(
+            [programs.get(self.tell).cluster, "kubectl", f"--kubeconfig={config}", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def import_image(self, source: str | os.PathLike[str], name: str, at: str = "/") -> None:
         """For all nodes: an archive as it is, or the Python image with a directory laid over it,

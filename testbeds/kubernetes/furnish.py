@@ -4,6 +4,7 @@ All of it is harmless when it is done already.
 """
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -96,15 +97,8 @@ def fake_nodes(plan: Plan) -> None:
             "kubernetes.io/arch": "amd64",
         }
         made["metadata"]["annotations"] = {"kwok.x-k8s.io/node": "fake"}
-        api.apply(plan, f"/api/v1/nodes/{name}", made)
-        api.patch_status(
-            plan,
-            f"/api/v1/nodes/{name}",
-            [
-                {"op": "add", "path": f"/status/{k}", "value": room}
-                for k in ("capacity", "allocatable")
-            ],
-        )
+        made["status"] = {"capacity": room, "allocatable": room}
+        api.call(plan, "POST", "/api/v1/nodes", json.dumps(made).encode(), "application/json")
 
 
 def _webhook(plan: Plan, path: str) -> tuple[str, dict[str, Any]]:

@@ -421,7 +421,11 @@ class KubernetesBench(Bench):
     def lacks(cls) -> str:
         from testbeds.kubernetes import programs
 
-        return programs.lacking()
+        try:
+            programs.find_go()
+        except programs.GoMissing as error:
+            return str(error)
+        return ""
 
     def __init__(self, home: Path) -> None:
         from testbeds.kubernetes.bed import Bed

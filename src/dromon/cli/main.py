@@ -31,6 +31,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "diff": "what differs between two jobs",
         "nodes": "what this machine or a cluster has, and who holds it",
         "queues": "where jobs wait, and how much each queue may have",
+        "watch": "say what becomes of jobs, and help on those a cluster has forgotten",
     },
     "write a job file": {
         "init": "write a commented job file for a script",

@@ -35,9 +35,11 @@ def checked(
         except ValidationError as error:
             for details in error.errors(include_url=False):
                 wrong = _wrong(model, details, document)
-                if wrong is not None:
-                    removed.append(wrong.path[:-1] if details["type"] == "missing" else wrong.path)
+                if wrong is None:
+                    continue
+                if not starts_with_any(wrong.path, removed):  # else it was taken out for a reason
                     wrongs.append(wrong)
+                removed.append(wrong.path[:-1] if details["type"] == "missing" else wrong.path)
             continue
         wrongs += [w for w in rules(valid) if not _is_moot(w, removed)]
         break

@@ -99,6 +99,11 @@ class Place(Engine, Protocol):
         """{"id", "active": whether there was anything to stop}."""
         ...
 
+    def tend(self) -> Sequence[str]:
+        """Look after active jobs that the cluster may have forgotten, and help them on where that
+        is possible: a sentence for each thing found."""
+        ...
+
     def remove(self, refs: Sequence[str]) -> Sequence[JobRef]:
         """Forget ended jobs and all they kept; one that is still active refuses them all."""
         ...

@@ -7,7 +7,6 @@ writes the first format unless told otherwise and reads both. No file is opened 
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -79,14 +78,6 @@ def dump(credentials: Credentials, version: int = WRITABLE) -> bytes:
 def to_url(token: Token) -> str:
     """A token as REST calls and WebHDFS carry it: URL-safe base64, no padding."""
     return base64.urlsafe_b64encode(_token_bytes(token)).rstrip(b"=").decode()
-
-
-def from_url(text: str) -> Token:
-    try:
-        raw = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raise CredentialsError("a token that is not URL-safe base64") from None
-    return _take_token(writable.Reader(raw))
 
 
 def _load_writable(reader: writable.Reader) -> Credentials:

@@ -1,4 +1,4 @@
-"""HDFS delegation tokens: asked of NameNodes over RPC, renewed, cancelled.
+"""HDFS delegation tokens: asked of NameNodes over RPC, and cancelled.
 
 A token lets whoever holds it act as its owner on one file system, without a password or a ticket.
 Where security is off a NameNode gives none, and none is needed.
@@ -42,12 +42,6 @@ def fetch(
             token = Token.from_message(answer["token"])
             found[service.name] = replace(token, service=filed_under(service, use_ip))
     return list(found.values())
-
-
-def renew(token: Token, service: NameService, auth: Identity, *, patience: float = PATIENCE) -> int:
-    """Only its renewer may. Until when it is good now, in milliseconds since 1970."""
-    message = {"token": token.to_message()}
-    return int(_ask(service, auth, "renewDelegationToken", message, patience)["new_expiry_time"])
 
 
 def cancel(

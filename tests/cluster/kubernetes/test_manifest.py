@@ -1,4 +1,4 @@
-"""Whatever is compiled, the real API server and Volcano's webhook take it, and `kubectl` reads it."""
+"""Whatever is compiled, the real API server and Volcano's webhook take it; `kubectl` reads it."""
 
 import json
 import os
@@ -28,17 +28,27 @@ from dromon.engines.kubernetes.manifest import (  # noqa: E402
     standalone,
     to_yaml,
 )
+from dromon.packaging import archive, lightapp  # noqa: E402
 from dromon.storage.blobs import BlobStore  # noqa: E402
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 EXAMPLES = sorted((ROOT / "examples").glob("*/job.yaml"))
 MANY = 40
+SCRIPT = """
+import os, sys
+rank, size = os.environ["DROMON_RANK"], os.environ["DROMON_WORLD_SIZE"]
+open(sys.argv[1] + "/file", "w").close()
+token, uid, may_write = os.environ["TOKEN"], os.getuid(), os.access("/etc", os.W_OK)
+shm = os.statvfs("/dev/shm")
+print(f"{rank} of {size}, TOKEN {token}, {uid}, {may_write}, {sys.argv[1]}, "
+      f"{shm.f_blocks * shm.f_frsize >> 20} MiB")
+"""
 LIGHT = b"not read by anybody in a dry run"
 
 
 class Kubectl:
-    """In a namespace of its own; nothing but the namespace is ever made in it."""
+    """In a namespace of its own."""
 
     def __init__(self, bed: Bed) -> None:
         self.environ = {**os.environ, "KUBECONFIG": str(bed.kubeconfig)}
@@ -102,21 +112,21 @@ def test_every_example_is_accepted(
 
 def test_generated_job_files_are_accepted(kubectl: Kubectl, target: Target) -> None:
     """Many in one go: most of what a call costs is kubectl's own start."""
-    found: dict[str, Launch] = {}
+    found: list[Launch] = []
 
     @settings(max_examples=MANY, deadline=None, derandomize=True, database=None,
               phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(launches())
     def collect(launch: Launch) -> None:
-        found[launch.id] = launch
+        found.append(launch._replace(id=f"{launch.id.rpartition('-')[0]}-{token()}"))
 
     collect()
     bare = replace(target, store=None, run_as=None)
     objects = []
-    for number, launch in enumerate(found.values()):
+    for number, launch in enumerate(found):
         request = compile_launch(launch, target if number % 2 else bare).request
         objects += [*request["objects"], request_map(launch.id, request)]
-    assert len(objects) >= MANY
+    assert len(objects) == 2 * MANY
     assert_kept(objects, kubectl.tried(objects))
 
 
@@ -139,6 +149,48 @@ def test_what_the_escape_hatch_says_wrongly_is_told_by_the_server(
     objects = list(compile_launch(launch, target).request["objects"])
     with pytest.raises(AssertionError, match="hostNetwrk"):
         kubectl.tried(objects)
+
+
+def test_a_manifest_alone_runs_a_gang_and_leaves_nothing_behind(
+    kubectl: Kubectl, target: Target, tmp_path: Path
+) -> None:
+    """As somebody would who has the YAML in git and `kubectl`, and no Dromon; not as root."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text(SCRIPT)
+    blobs = BlobStore(str(tmp_path / "blobs"))
+    keys = {
+        "command": "python3 train.py ${volumes.scratch}",
+        "replicas": 2,
+        "resources": {"cpus": 0.2, "memory": "128MiB", "shm": "96MiB"},
+        "spread": "node",
+        "secrets": ["TOKEN"],
+        "volumes": {"scratch": {"source": "node"}},
+        "kubernetes": {"secret": "values", "read_only_root": True},
+    }
+    asked = Request(cwd=str(code), environ={**os.environ, "TOKEN": ""}, data=keys, token=token())
+    launch = Intake(blobs, str(tmp_path / "index")).take(asked).launch
+    assert launch.code is not None
+    request = compile_launch(launch, replace(target, store=None)).request
+    packed = archive.code_archive(launch.code.digest, blobs, str(tmp_path / "cache"))
+    light = lightapp.build(str(tmp_path / "light"), engine="kubernetes")
+    manifest = to_yaml(
+        standalone(request, Path(light.path).read_bytes(), Path(packed.path).read_bytes())
+    )
+    here = ("--namespace", kubectl.namespace)
+    kubectl.run("create", "secret", "generic", "values", "--from-literal=TOKEN=ö", *here)
+    kubectl.run("apply", "-f", "-", text=manifest)
+    ended = "--for=jsonpath={.status.state.phase}=Completed"
+    kubectl.run("wait", f"vcjob/{launch.id}", ended, "--timeout=120s", *here)
+    for number in range(2):
+        said = kubectl.run("logs", f"{launch.id}-worker-{number}", *here)
+        assert said == f"{number} of 2, TOKEN ö, 1000, False, /dromon/volumes/scratch, 96 MiB\n"
+    pods = ("get", "pods", "-l", f"dromon.io/job={launch.id}", *here)
+    nodes = kubectl.run(*pods, "-o", "jsonpath={.items[*].spec.nodeName}")
+    assert sorted(nodes.split()) == ["node1", "node2"]
+    kubectl.run("delete", "-f", "-", "--timeout=60s", text=manifest)
+    mine = ("get", "configmaps,pods,vcjob", "-l", f"dromon.io/job={launch.id}", "-o", "name")
+    assert kubectl.run(*mine, *here) == ""
 
 
 def assert_kept(sent: list[dict[str, Any]], made: list[dict[str, Any]]) -> None:

@@ -32,38 +32,55 @@ def hadoop(lacking: Callable[[str], NoReturn]) -> None:
         lacking(str(error))
 
 
-def beds() -> Iterator[Callable[..., Bed]]:
-    """Brings beds up, each with options of its own, and takes all of them down at the end."""
-    made: list[Bed] = []
+def up(**options: Any) -> Bed:
+    made = Bed(tempfile.mkdtemp(prefix="dromon-yarn-", dir="/tmp"), tell=print)
+    made.up(Options(**options))
+    return made
 
-    def up(**options: Any) -> Bed:
-        bed = Bed(tempfile.mkdtemp(prefix="dromon-yarn-", dir="/tmp"), tell=print)
-        made.append(bed)
-        bed.up(Options(**options))
-        return bed
 
-    yield up
-    for bed in made:
-        bed.down()
-        shutil.rmtree(bed.dir)
+def down(made: Bed) -> None:
+    made.down()
+    shutil.rmtree(made.dir)
 
 
 @pytest.fixture(scope="session")
-def lasting_bed(hadoop: None) -> Iterator[Callable[..., Bed]]:
-    """Of those for several files; each costs some of a core as long as it is up."""
-    yield from beds()
-
-
-@pytest.fixture(scope="module")
-def new_bed(hadoop: None) -> Iterator[Callable[..., Bed]]:
-    """Of those for one file; down when it is through."""
-    yield from beds()
-
-
-@pytest.fixture(scope="session")
-def bed(lasting_bed: Callable[..., Bed]) -> Bed:
+def bed(hadoop: None) -> Iterator[Bed]:
     """The bed as `up` makes it. Whoever kills a daemon of it starts it again."""
-    return lasting_bed()
+    made = up()
+    yield made
+    down(made)
+
+
+class Guests:
+    """Beds with options of their own, one at a time: the next one with the same options, in
+    whichever file, is the same bed as long as nobody has asked for another. Each costs some of a
+    core while it is up, and some of a minute to come up."""
+
+    def __init__(self) -> None:
+        self._bed: Bed | None = None
+
+    def __call__(self, **options: Any) -> Bed:
+        found = self._bed
+        if found is None or not self._is_whole(found, Options(**options)):
+            self.leave()
+            found = self._bed = up(**options)
+        return found
+
+    def _is_whole(self, bed: Bed, options: Options) -> bool:
+        plan = bed.plan
+        return plan.options == options and all(bed.is_alive(daemon) for daemon in plan.daemons)
+
+    def leave(self) -> None:
+        if self._bed is not None:
+            down(self._bed)
+            self._bed = None
+
+
+@pytest.fixture(scope="session")
+def new_bed(hadoop: None) -> Iterator[Callable[..., Bed]]:
+    guests = Guests()
+    yield guests
+    guests.leave()
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +99,9 @@ def frail(new_bed: Callable[..., Bed]) -> Bed:
 
 
 @pytest.fixture(scope="module")
-def place(new_bed: Callable[..., Bed]) -> Iterator[Bed]:
+def place(new_bed: Callable[..., Bed]) -> Bed:
     """A bed with queues of every kind."""
-    made = new_bed(settings=queues.SETTINGS)
-    yield made
-    made.down()
+    return new_bed(settings=queues.SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -102,21 +117,37 @@ def engine(place: Bed, home: Path) -> Iterator[YarnEngine]:
     made.close()
 
 
+# Whole files go together, and these beyond them: they share a bed, or what is in its caches.
+TOGETHER = {
+    "test_frameworks": "frameworks",
+    "test_compat": "frameworks",
+    "test_faults": "faults",
+    "test_takeover": "faults",
+    "test_scheduling": "queues",
+    "test_gangs": "queues",
+}
+LONG = ("frameworks", "contract", "faults", "queues", "test_scale")  # they come first
+
+
+def share(path: Path) -> str:
+    return "contract" if path.parent.name == "contract" else TOGETHER.get(path.stem, path.stem)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long comes first."""
-    first = ("contract", "test_frameworks", "test_scale", "test_scheduling", "test_faults")
-    items.sort(key=lambda item: not {item.path.stem, item.path.parent.name} & {*first})
+    def turn(item: pytest.Item) -> int:
+        own = share(item.path)
+        return LONG.index(own) if own in LONG else len(LONG)
+
+    items.sort(key=turn)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where several work at once, each takes whole files, and the contract suite as one: their beds
-    are the dear part."""
+    """Where several work at once, what goes together is done by one of them."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByBed(LoadScopeScheduling):
+    class Shares(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return "contract" if "/contract/" in file else file
+            return share(Path(nodeid.partition("::")[0]))
 
-    return ByBed(config, log)
+    return Shares(config, log)

@@ -149,17 +149,16 @@ class Scene:
         return int(self.until(found, "the master's process", ref))
 
     def kill_master(self, ref: str) -> None:
-        """Once YARN knows that its members run: containers of whose start no NodeManager has told
-        yet end with their master."""
-
-        def known() -> bool:
-            said = Path(self.bed.plan.log("resourcemanager")).read_text()
-            running = "{} Container Transitioned from ACQUIRED to RUNNING"
-            held = [m["container"] for m in self.standing(ref)["members"]]
-            return all(running.format(container) in said for container in held)
-
-        self.until(known, "YARN to know its containers", ref)
+        """Once YARN knows that its members run."""
+        self.until(lambda: self.knows_containers(ref), "YARN to know its containers", ref)
         os.kill(self.master(ref), signal.SIGKILL)
+
+    def knows_containers(self, ref: str) -> bool:
+        """Containers of whose start no NodeManager has told yet end with their master."""
+        said = Path(self.bed.plan.log("resourcemanager")).read_text()
+        running = "{} Container Transitioned from ACQUIRED to RUNNING"
+        held = [m["container"] for m in self.standing(ref)["members"]]
+        return all(running.format(container) in said for container in held)
 
     def front(self, ref: str, member: str) -> int:
         return jobs.process_of(self.engine, ref, f"yarn-member\0{member}")

@@ -113,8 +113,4 @@ def test_tfile_as_every_cluster_writes_it_by_default(bed: Bed, tmp_path: Path) -
 @pytest.mark.parametrize("format", [["gz"], ["ifile", "gz"]])
 def test_other_formats(new_bed: Callable[..., Bed], format: list[str], tmp_path: Path) -> None:
     settings = {key: value for name in format for key, value in FORMATS[name].items()}
-    other = new_bed(nodes=1, settings=settings)
-    try:
-        check(other, tmp_path)
-    finally:
-        other.down()
+    check(new_bed(nodes=1, settings=settings), tmp_path)

@@ -211,7 +211,7 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def bare(new_bed: Callable[..., Bed], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+def bare(new_bed: Callable[..., Bed], tmp_path_factory: pytest.TempPathFactory) -> Bed:
     """A node whose PATH has every program of this machine but Python, and a NameNode that issues
     tokens although security is off."""
     tools = tmp_path_factory.mktemp("tools")
@@ -223,9 +223,7 @@ def bare(new_bed: Callable[..., Bed], tmp_path_factory: pytest.TempPathFactory) 
         "yarn.nodemanager.admin-env": f"PATH={tools}",
         "dfs.namenode.delegation.token.always-use": "true",
     }
-    bed = new_bed(nodes=1, settings=settings)
-    yield bed
-    bed.down()
+    return new_bed(nodes=1, settings=settings)
 
 
 def said(engine: YarnEngine, ref: str) -> list[Any]:

@@ -402,4 +402,3 @@ def test_constraints_spread_and_a_restarted_resource_manager_hears_everything_ag
         assert am.ends[third.id].status == 5
         assert am.ends[chief.id].status == -105
         assert am.scheduler.finish(FinalStatus.SUCCEEDED)
-    second.down()

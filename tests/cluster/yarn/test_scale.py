@@ -31,10 +31,8 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def place(new_bed: Callable[..., Bed]) -> Iterator[Bed]:
-    made = new_bed(settings=SETTINGS)
-    yield made
-    made.down()
+def place(new_bed: Callable[..., Bed]) -> Bed:
+    return new_bed(settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")

@@ -119,12 +119,17 @@ def _record(scene: Scene, ref: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_stop_asked_while_the_master_is_away_stops_the_job(scene: Scene, how: signal.Signals):
-    ref = scene.run(roles=TWO)
+    ref = scene.run(roles=TWO, stop_grace=60)
+    scene.until(lambda: scene.epoch(ref) == 1, "its master's word", ref)
     master = scene.master(ref)
+    scene.until(lambda: scene.knows_containers(ref), "YARN to know its containers", ref)
     os.kill(master, how)
     try:
         scene.engine.stop(ref)
-        assert jobs.ended(scene.engine, ref).state == "stopped"
+        status = jobs.ended(scene.engine, ref)
+        assert status.state == "stopped"
+        # The next master has asked them to: YARN would have killed them without a word.
+        assert {m.exit["signal"] for m in status.members} == {signal.SIGTERM}
         scene.until(lambda: not scene.left(ref), "the end of all its processes", ref)
     finally:
         if alive(master):

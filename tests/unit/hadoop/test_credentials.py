@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dromon.hadoop.credentials import PROTOBUF, WRITABLE, Credentials, dump, from_url, load, to_url
+from dromon.hadoop.credentials import PROTOBUF, WRITABLE, Credentials, dump, load, to_url
 from dromon.hadoop.faults import CredentialsError, LocalProtocolError
 from dromon.hadoop.token import AM_RM, HDFS_DELEGATION, Token
 
@@ -83,20 +83,6 @@ def test_a_token_in_a_url_is_what_hadoop_makes_of_it():
         "aGEtaGRmczpuw6RtZQ"
     )
     assert to_url(HDFS) == url
-    assert from_url(url) == HDFS
-
-
-@given(tokens)
-def test_every_token_comes_back_from_its_url(token):
-    assert from_url(to_url(token)) == token
-
-
-@given(st.text(max_size=60))
-def test_a_url_of_noise_is_a_token_or_a_credentials_error(noise):
-    try:
-        from_url(noise)
-    except CredentialsError:
-        pass
 
 
 def test_members_get_everything_but_the_masters_own_token():

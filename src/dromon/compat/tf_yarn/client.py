@@ -5,9 +5,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
 from dromon.compat import cores
 from dromon.compat.tf_yarn import topologies, translate
@@ -140,12 +139,10 @@ def get_safe_experiment_fn(full_fn_name: str, *args: Any) -> Callable[[], Any]:
     return experiment_fn
 
 
-@contextmanager
-def standalone_client_mode(*args: Any, **kwargs: Any) -> Iterator[Any]:
+def standalone_client_mode(*args: Any, **kwargs: Any) -> NoReturn:
     """Refused: a session of this process cannot drive members that may outlive it."""
     raise Refused(
         "standalone_client_mode cannot be honoured: it needs this process for as long as the job "
         "lives, and TensorFlow 2 has no sessions",
         hint="Put what drives the cluster into experiment_fn and call run_on_yarn.",
     )
-    yield

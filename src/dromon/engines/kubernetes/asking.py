@@ -83,9 +83,9 @@ class Asker:
                     return head, stream
                 stream.read()
             except NotConnected as error:
-                lost = self._unreachable(str(error))
                 if error.final:
-                    raise lost from None
+                    raise self._misled(error) from None
+                lost = self._unreachable(str(error))
             except OSError as error:
                 if wire is not None:
                     wire.close()
@@ -101,7 +101,7 @@ class Asker:
                 refused, is_servers = _refused(head, stream, kind)
                 if foreign and not is_servers:
                     return head, stream
-                if head.status == 401:
+                if head.status == 401 or (head.status == 403 and _is_anonymous(refused)):
                     if not was_renewed and self.access.identity.renew():
                         was_renewed = True
                         continue
@@ -146,6 +146,14 @@ class Asker:
             code=refused.code if refused else 0,
             status=refused.status if refused else None,
         )
+
+    def _misled(self, error: NotConnected) -> Unreachable:
+        """What will be so until the kubeconfig, or the network, is another."""
+        server = self.access.server
+        hint = f"Check the address in {self.access.words}."
+        if "certificate" in str(error):
+            hint = f"{server.said} names who vouches for it (certificate-authority): not for this."
+        return Unreachable(f"the API server {server.url} cannot be used: {error}", hint=hint)
 
     def _unknown(self, refused: ApiError | None) -> NotAuthenticated:
         """401, with what is wrong as far as it can be seen."""
@@ -255,6 +263,11 @@ def _refused(head: Head, stream: Stream, kind: Kind | None) -> tuple[ApiError, b
     if head.status < 400:
         shown = f"it sends us on to {head.headers.get('location', 'somewhere')}"
     return refusal(head.status, status if is_status else None, shown, kind), is_status
+
+
+def _is_anonymous(refused: ApiError) -> bool:
+    """Some servers let everybody in, as nobody."""
+    return 'User "system:anonymous"' in str(refused.status.get("message"))
 
 
 def _was_idle(error: OSError, wire: Wire) -> bool:

@@ -5,7 +5,6 @@ plug-in makes for it, and values of secrets come from a Secret that the job name
 """
 
 import base64
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -26,8 +25,7 @@ SSH = "/dromon/ssh"  # id_rsa in it
 
 def light_map(namespace: str, name: str, light: bytes) -> dict[str, Any]:
     """Shared by all jobs of a version; nobody changes it."""
-    made = _config_map(namespace, name, {volcano.LIGHT_LABEL: name.rpartition("-")[2]})
-    return settled({**made, "binaryData": {"light.pyz": _encoded(light)}, "immutable": True})
+    return _light_map(namespace, name, {volcano.LIGHT_LABEL: name.rpartition("-")[2]}, light)
 
 
 def request_map(id: str, request: Mapping[str, Any], limit: int = PART) -> dict[str, Any]:
@@ -130,7 +128,7 @@ def standalone(
     if request["environment"]["kind"] != "image" and ENVIRONMENT not in request["artifacts"]:
         raise Refused("the environment is not in the store yet, and a manifest cannot put it there",
                       hint="Name an image that has it: environment: {image: …}.")  # fmt: skip
-    name = podspec.light_name(hashlib.sha256(light).hexdigest())
+    name = f"{id}-light"  # its own: `kubectl delete` of one manifest takes nothing from others
     facts = {"user": request["facts"].get("user", "")}  # the rest differs from call to call
     request = {**request, "facts": facts, "inherited": {}, "light": name}
     maps = [] if code is None else code_maps(id, request, {CODE: code}, APPLIED_PART)
@@ -142,8 +140,15 @@ def standalone(
         if "tasks" in one["spec"]:
             plugins = one["spec"].setdefault("plugins", {})
             plugins.setdefault("ssh", [f"--ssh-key-file-path={SSH}"])
-    first = light_map(request["namespace"], name, light)
+    first = _light_map(request["namespace"], name, _labels(id, request), light)
     return [first, request_map(id, request, APPLIED_PART), *maps, *map(settled, objects)]
+
+
+def _light_map(
+    namespace: str, name: str, labels: Mapping[str, str], light: bytes
+) -> dict[str, Any]:
+    made = _config_map(namespace, name, labels)
+    return settled({**made, "binaryData": {"light.pyz": _encoded(light)}, "immutable": True})
 
 
 def _config_map(namespace: str, name: str, labels: Mapping[str, str]) -> dict[str, Any]:

@@ -19,12 +19,16 @@ _UNPRINTABLE = re.compile(f"[{_ODD}]")
 _BLOCK = re.compile(f"[^\x00- {_ODD}](?:\n|[^\x00-\x1f{_ODD}])*")
 
 
-def settled(value: Any) -> Any:
+def settled(one: Mapping[str, Any]) -> dict[str, Any]:
     """Plain mappings and lists, keys in order."""
+    return {key: _settled(one[key]) for key in sorted(one)}
+
+
+def _settled(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: settled(value[key]) for key in sorted(value)}
+        return settled(value)
     if isinstance(value, (list, tuple)):
-        return [settled(item) for item in value]
+        return [_settled(item) for item in value]
     return value
 
 

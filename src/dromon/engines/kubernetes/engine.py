@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dromon.engines import base, plans, references
+from dromon.engines import base, plans
 from dromon.engines.base import JobRef, JobStatus, LogLine, Progress, Waiting
 from dromon.engines.kubernetes import cluster, collect, situation, status, volcano, why
 from dromon.engines.kubernetes import pods as podfacts
 from dromon.engines.kubernetes.http import Api
-from dromon.engines.kubernetes.jobs import Jobs
+from dromon.engines.kubernetes.jobs import Jobs, kind_of
 from dromon.engines.kubernetes.lines import PodLines, Wanted, from_record
 from dromon.engines.kubernetes.live import Silent
 from dromon.engines.kubernetes.manifest import LACKS, compile_launch, lacking
@@ -152,17 +152,18 @@ class KubernetesEngine:
 
     def watch(self, ref: JobRef) -> Iterator[JobStatus]:
         """One list, then what changes; and in between what the record says."""
-        id, kind = self.find(ref), self.jobs.kind(ref)
-        jobs = Watch(self.api, kind, self.namespace, fields=f"metadata.name={id}")
+        job = self.jobs.find(ref)
+        id = str(job["metadata"]["name"])
+        jobs = Watch(self.api, kind_of(job), self.namespace, fields=f"metadata.name={id}")
         pods = Watch(self.api, POD, self.namespace, labels=f"{volcano.JOB_LABEL}={id}")
         jobs.load()
         pods.load()
         last = None
         with Following(jobs, pods) as following:
             while last is None or not last.is_terminal:
-                job = jobs.objects.get((self.namespace, id))
-                if job is None:
+                if (self.namespace, id) not in jobs.objects:
                     raise JobNotFound(f"{id} was removed")
+                job = jobs.objects[self.namespace, id]
                 now = self.jobs.status(job, list(pods.objects.values()))
                 if now != last:
                     yield now
@@ -171,21 +172,28 @@ class KubernetesEngine:
                     following.next(POLL)
 
     def why(self, ref: JobRef) -> Waiting | None:
-        id = self.find(ref)
-        now = self.status(id)
+        job = self.jobs.find(ref)
+        id = str(job["metadata"]["name"])
+        pods = self.jobs.pods(id)
+        now = self.jobs.status(job, pods)
         if now.is_terminal:
             return None
-        return why.explain(situation.gather(self.api, self.namespace, id), time.time())
+        told = self.jobs.told(job, pods, over=False)
+        if told is not None and now.state not in (states.QUEUED, states.STARTING):
+            return why.of_gang(told, time.time())
+        found = situation.gather(self.api, self.namespace, id)
+        for words in self.jobs.cure(found):
+            return Waiting(words, "resources")
+        return why.explain(found, time.time())
 
     def stop(self, ref: JobRef, grace: float | None = None) -> None:
-        id = self.find(ref)
-        now = self.status(id)
-        if now.is_terminal:
+        job = self.jobs.find(ref)
+        if status.phase(job) in volcano.ENDED:
             return
         try:
-            self.jobs.live(id).stop(self.user, grace)
+            self.jobs.live(job, []).stop(self.user, grace)
         except Silent:  # nobody is there to be asked; Volcano ends it
-            self.jobs.terminate(id)
+            self.jobs.terminate(job)
 
     def logs(self, ref: JobRef, follow: bool) -> Iterator[LogLine]:
         return self.lines(ref, follow=follow)
@@ -292,23 +300,15 @@ class KubernetesEngine:
         return {**found, "manifest": made}
 
     def find(self, ref: str) -> JobRef:
-        try:
-            return str(self.jobs.read(ref)["metadata"]["name"])
-        except (JobNotFound, ApiError):
-            pass  # no id, or nothing that could be one
-        jobs = sorted(self.jobs.all(), key=status.submitted, reverse=True)
-        found = references.find(ref, [str(job["metadata"]["name"]) for job in jobs], {})
-        if found is None:
-            raise JobNotFound(f"there is no job {ref} on {self.name}")
-        return found
+        return str(self.jobs.find(ref)["metadata"]["name"])
 
     def show(self, ref: str) -> Mapping[str, Any]:
-        id = self.find(ref)
-        job = self.jobs.read(id)
+        job = self.jobs.find(ref)
+        id = str(job["metadata"]["name"])
         pods = self.jobs.pods(id)
         now = self.jobs.status(job, pods)
         request = self.jobs.request(id)
-        told = self.jobs.told(id, pods, now.is_terminal) or {}
+        told = self.jobs.told(job, pods, now.is_terminal) or {}
         record = self.store.record(id) if self.store is not None else None
         return {
             "status": {**now._asdict(), "members": [m._asdict() for m in now.members]},
@@ -376,6 +376,14 @@ class KubernetesEngine:
             self.stop(id, grace)
         return {"id": id, "active": active}
 
+    def tend(self) -> Sequence[str]:
+        return [
+            f"{job['metadata']['name']}: {words}"
+            for job in self.jobs.all()
+            if self.jobs.is_suspect(job, time.time())
+            for words in self.jobs.look_after(job["metadata"]["name"])
+        ]
+
     def remove(self, refs: Sequence[str]) -> Sequence[JobRef]:
         ids = [self.find(ref) for ref in refs]
         for id in ids:
@@ -387,7 +395,7 @@ class KubernetesEngine:
 
     def forget(self, id: JobRef) -> int:
         """All of an ended job; how many bytes that were in the store."""
-        self.api.delete(self.jobs.kind(id), self.namespace, id)
+        self.api.delete(kind_of(self.jobs.read(id)), self.namespace, id)
         labels = f"{volcano.JOB_LABEL}={id}"
         for kind in (CONFIG_MAP, SECRET):  # where nobody had made it the owner yet
             self.api.delete_all(kind, self.namespace, labels)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 from dromon.agent.record import runs_among
+from dromon.engines import references
 from dromon.engines.base import JobRef, JobStatus
-from dromon.engines.kubernetes import status, volcano
+from dromon.engines.kubernetes import situation, status, volcano, watchdog
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.live import Live, Silent
-from dromon.engines.kubernetes.refusals import NotFound
+from dromon.engines.kubernetes.refusals import Conflict, NoVolcano
 from dromon.engines.kubernetes.store import Store
 from dromon.engines.kubernetes.volcano import CONFIG_MAP, JOB, PLAIN_JOB, POD, SECRET, Kind
+from dromon.engines.kubernetes.watchdog import Call
 from dromon.errors import JobNotFound
 from dromon.lifecycle import states
 from dromon.observe.logs import Source
 
 Object = dict[str, Any]
+IDS = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")  # what may be an object's name
 LOOK = 2.0  # seconds between two questions whether Kubernetes has ended a job
 
 
@@ -39,30 +43,36 @@ class Jobs:
 
     # ---- objects --------------------------------------------------------------------------------
 
-    @cached_property
-    def _kinds(self) -> tuple[Kind, ...]:
-        try:
-            self.api.get(f"/apis/{JOB.group}/{JOB.version}")
-        except NotFound:
-            return (PLAIN_JOB,)
-        return (JOB, PLAIN_JOB)
-
     def all(self) -> list[Object]:
-        return [
-            job
-            for kind in self._kinds
-            for job in self.api.list(kind, self.namespace, labels=volcano.JOB_LABEL)
-        ]
+        found: list[Object] = []
+        for kind in (JOB, PLAIN_JOB):
+            try:
+                found += self.api.list(kind, self.namespace, labels=volcano.JOB_LABEL)
+            except NoVolcano:
+                continue
+        return found
 
     def read(self, id: JobRef) -> Object:
-        for kind in self._kinds:
-            found = self.api.read(kind, self.namespace, id)
+        for kind in (JOB, PLAIN_JOB):
+            try:
+                found = self.api.read(kind, self.namespace, id)
+            except NoVolcano:
+                continue
             if found is not None and volcano.JOB_LABEL in found["metadata"].get("labels", {}):
                 return found
         raise JobNotFound(f"there is no job {id} on {self.on}")
 
-    def kind(self, id: JobRef) -> Kind:
-        return PLAIN_JOB if status.is_plain(self.read(id)) else JOB
+    def find(self, ref: str) -> Object:
+        """By whatever names it."""
+        if IDS.fullmatch(ref):
+            with contextlib.suppress(JobNotFound):
+                return self.read(ref)
+        jobs = sorted(self.all(), key=status.submitted, reverse=True)
+        by_id = {str(job["metadata"]["name"]): job for job in jobs}
+        found = references.find(ref, list(by_id), {})
+        if found is None:
+            raise JobNotFound(f"there is no job {ref} on {self.on}")
+        return by_id[found]
 
     def pods(self, id: JobRef) -> list[Object]:
         return self.api.list(POD, self.namespace, labels=f"{volcano.JOB_LABEL}={id}")
@@ -85,18 +95,18 @@ class Jobs:
 
     def status(self, job: Object, pods: list[Object]) -> JobStatus:
         over = status.phase(job) in volcano.ENDED
-        told = self.told(job["metadata"]["name"], pods, over)
+        told = self.told(job, pods, over)
         live, record = (None, told) if over else (told, None)
         return status.status(job, pods, live, record, self.on)
 
-    def told(self, id: JobRef, pods: list[Object], over: bool) -> dict[str, Any] | None:
+    def told(self, job: Object, pods: list[Object], over: bool) -> dict[str, Any] | None:
         """What its coordinator says, or said last."""
         if self.store is not None:
-            return self.store.status(id)
+            return self.store.status(str(job["metadata"]["name"]))
         if over or not any(pod.get("status", {}).get("phase") == "Running" for pod in pods):
             return None
         try:
-            return self.live(id).status()
+            return self.live(job, pods).status()
         except (Silent, ValueError):
             return None
 
@@ -124,14 +134,13 @@ class Jobs:
 
     # ---- its coordinator ------------------------------------------------------------------------
 
-    def live(self, id: JobRef) -> Live:
-        return Live(self.api, self.namespace, self._first_pod(id), id, lambda: self._key(id))
-
-    def _first_pod(self, id: JobRef) -> str:
-        tasks = (self.read(id).get("spec") or {}).get("tasks")
-        if tasks:
-            return f"{id}-{tasks[0]['name']}-0"
-        return next((str(pod["metadata"]["name"]) for pod in self.pods(id)), id)
+    def live(self, job: Object, pods: list[Object]) -> Live:
+        id = str(job["metadata"]["name"])
+        tasks = (job.get("spec") or {}).get("tasks")
+        first = f"{id}-{tasks[0]['name']}-0" if tasks else id
+        if not tasks and pods:
+            first = str(pods[0]["metadata"]["name"])
+        return Live(self.api, self.namespace, first, id, lambda: self._key(id))
 
     def _key(self, id: JobRef) -> bytes:
         if id not in self._keys:
@@ -139,16 +148,43 @@ class Jobs:
             self._keys[id] = base64.b64decode((found or {}).get("data", {}).get("key", ""))
         return self._keys[id]
 
-    def terminate(self, id: JobRef) -> None:
+    def terminate(self, job: Object) -> None:
         """Without its coordinator: the pods get their grace, and are deleted."""
-        job = self.read(id)
         if status.is_plain(job):
-            self.api.patch(PLAIN_JOB, self.namespace, id, {"spec": {"suspend": True}})
-            return
-        target = {
-            "apiVersion": JOB.api_version, "kind": JOB.name, "name": id,
-            "uid": job["metadata"]["uid"], "controller": True,
-        }  # fmt: skip
-        meta = {"generateName": f"{id}-stop-", "labels": {volcano.JOB_LABEL: id}}
-        command = {"metadata": meta, "action": "TerminateJob", "target": target}
-        self.api.create(volcano.COMMAND, self.namespace, command)
+            name = str(job["metadata"]["name"])
+            self.api.patch(PLAIN_JOB, self.namespace, name, {"spec": {"suspend": True}})
+        else:
+            self.carry_out(watchdog.command(job, "TerminateJob"))
+
+    @staticmethod
+    def is_suspect(job: Object, now: float) -> bool:
+        """It is in a state from which Volcano is known not to come back, for long."""
+        if status.is_plain(job) or status.phase(job) in volcano.ENDED:
+            return False
+        return now - (status.phase_since(job) or status.submitted(job)) > watchdog.PATIENCE
+
+    def look_after(self, id: JobRef) -> list[str]:
+        return self.cure(situation.gather(self.api, self.namespace, id))
+
+    def cure(self, found: situation.Situation) -> list[str]:
+        """What is wrong that Volcano does not see, in words; cured where it can be."""
+        told = []
+        for finding in watchdog.look(found, time.time()):
+            for call in finding.cure:
+                self.carry_out(call)
+            told.append(f"{finding.sentence}; Dromon has stepped in" if finding.cure
+                        else finding.sentence)  # fmt: skip
+        return told
+
+    def carry_out(self, call: Call) -> None:
+        if call.verb == "create":
+            self.api.create(call.kind, call.namespace, call.body)
+        else:
+            with contextlib.suppress(Conflict):  # another of that name: it was done already
+                self.api.delete(
+                    call.kind, call.namespace, call.name, grace=call.grace, uid=call.uid
+                )
+
+
+def kind_of(job: Object) -> Kind:
+    return PLAIN_JOB if status.is_plain(job) else JOB

@@ -13,6 +13,8 @@ from dromon.engines.kubernetes import peers, quantities, room, stuck
 from dromon.engines.kubernetes.room import Fit, Shape
 from dromon.engines.kubernetes.situation import Peer, Situation
 
+PATIENCE = 10.0  # seconds until Volcano should have let a job in
+
 # --- limits of queues
 
 
@@ -148,7 +150,7 @@ def no_room(s: Situation, now: float) -> Waiting | None:
         peers.position(s),
         peers.names(holders),
         missing,
-        (*_making_room(s), *peers.ends(s, holders), *_preemption(s, holders)),
+        (*_making_room(s), *peers.ends(s, holders), *_preemption(s, holders, now)),
     )
 
 
@@ -201,14 +203,14 @@ def _making_room(s: Situation) -> tuple[str, ...]:
     return (f"{stuck.members(going)} is being ended right now",) if going else ()
 
 
-def _preemption(s: Situation, holders: list[Peer]) -> tuple[str, ...]:
+def _preemption(s: Situation, holders: list[Peer], now: float) -> tuple[str, ...]:
     """Whoever may be preempted, and the trap in which nobody ever is."""
     below = [
         p for p in holders if p.phase and p.priority < s.priority and p.queue == peers.queue_name(s)
     ]
     if not below:
         return ()
-    if s.group is not None and s.group.phase == "Pending":
+    if s.group is not None and s.group.phase == "Pending" and now - s.group.created > PATIENCE:
         return (
             f"its priority is higher than that of {below[0].name}, but Volcano does not preempt"
             " for a job it has not let in (`dromon cluster lint volcano` finds why)",

@@ -177,7 +177,7 @@ def end(pod: PodFacts) -> End | None:
     code = pod.ended.code if pod.ended else None
     at = (pod.ended.finished if pod.ended else None) or pod.created
     number = code - 128 if code is not None and 128 < code < 160 else None
-    taken = taken_by(pod)
+    taken = taken_by(pod) if pod.phase != "Running" else None
     if taken is not None:
         cause, words = taken
         return End(cause, _with(f"was {_WORDS[cause]}", words), code, number, at)
@@ -198,7 +198,9 @@ def end(pod: PodFacts) -> End | None:
     if pod.ended.reason == "ContainerStatusUnknown":
         return End(causes.LOST, _with("was lost", f"node {pod.node} went away"), code, number, at)
     if pod.ended.reason in _STARTLESS:
-        return End(causes.ENVIRONMENT, _with("could not start", pod.ended.message), code, None, at)
+        words = pod.ended.message.rpartition("unable to start container process: ")[2]
+        words = words.removesuffix(": unknown")
+        return End(causes.ENVIRONMENT, _with("could not start", words), code, None, at)
     if number is not None:
         return End(causes.USER_ERROR, f"was killed by {signal_name(number)}", None, number, at)
     return End(causes.USER_ERROR, f"failed with exit code {code}", code, None, at)
@@ -216,7 +218,7 @@ def taken_by(pod: PodFacts) -> tuple[str, str] | None:
     target = pod.condition("DisruptionTarget")
     if target is not None and target.is_true:
         cause = _TAKEN.get(target.reason, causes.EVICTED)
-        return cause, target.message
+        return cause, target.message.removeprefix("volcano: ")
     ready = pod.condition("Ready")
     if ready is not None and ready.reason == "Evict":  # Volcano's own mark
         return causes.PREEMPTED, ready.message

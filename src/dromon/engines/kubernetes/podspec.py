@@ -23,7 +23,9 @@ ARCHIVE = f"{LIGHT}/light.pyz"
 AGENT_MEMORY = 64 * 2**20  # beside the member's own
 SMALLEST_SHM = 64 * 2**20  # what a container has anyway
 POD_GRACE = 5  # the agent is the one to end a deaf member, and needs the time to say so
-UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+# Largest first. Kubernetes writes amounts so, and nobody is told of a change where there is none.
+BINARY = [(f"{letter}i", 2 ** (10 * power)) for power, letter in enumerate("KMGTPE", 1)][::-1]
+DECIMAL = [(letter, 10 ** (3 * power)) for power, letter in enumerate("kMGTPE", 1)][::-1]
 FROM_POD = {
     "DROMON_POD": "metadata.name",
     "DROMON_NODE": "spec.nodeName",
@@ -59,15 +61,19 @@ def template(shape: Shape, name: str, role: Role, hatches: Hatches, target: Targ
 
 def size(amount: int) -> str:
     """Bytes in the largest unit that divides them."""
-    for unit, worth in UNITS:
-        if amount and amount % worth == 0:
-            return f"{amount // worth}{unit}"
-    return str(amount)
+    return _amount(amount, [*BINARY, *DECIMAL])
 
 
 def cores(amount: float) -> str:
     thousandths = math.ceil(round(amount * 1000, 6))
-    return f"{thousandths}m" if thousandths % 1000 else str(thousandths // 1000)
+    return f"{thousandths}m" if thousandths % 1000 else _amount(thousandths // 1000, DECIMAL)
+
+
+def _amount(amount: int, units: Sequence[tuple[str, int]]) -> str:
+    for unit, worth in units:
+        if amount and amount % worth == 0:
+            return f"{amount // worth}{unit}"
+    return str(amount)
 
 
 def _spec(shape: Shape, name: str, role: Role, hatches: Hatches, target: Target) -> dict[str, Any]:
@@ -157,7 +163,7 @@ def _resources(asked: Resources, target: Target) -> dict[str, Any]:
     if asked.memory is not None:
         amounts["memory"] = size(asked.memory + AGENT_MEMORY)
     if asked.gpu_count:
-        amounts[target.gpu_resource] = str(int(asked.gpu_count))
+        amounts[target.gpu_resource] = _amount(int(asked.gpu_count), DECIMAL)
     return {"limits": amounts, "requests": dict(amounts)} if amounts else {}
 
 

@@ -267,7 +267,8 @@ _DECODING = r"strict decoding error: (.*)"
 def _invalid(said: str, status: Mapping[str, Any] | None) -> str:
     causes = ((status or {}).get("details") or {}).get("causes") or ()
     words = [
-        f"{cause['field']}: {_without_dump(str(cause.get('message', '')))}"
+        ("" if cause.get("field") == "[]" else f"{cause['field']}: ")
+        + _without_dump(str(cause.get("message", "")))
         for cause in causes
         if isinstance(cause, dict) and cause.get("field") not in (None, "", "<nil>")
     ]

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,12 @@ from dromon.lifecycle import verdict as causes
 from dromon.units import format_duration
 
 PATIENCE = 10.0  # seconds Volcano may take for its next step before we wonder
+RECENT = 60.0  # seconds between an eviction and what Volcano makes of it
+# What Volcano says of every gang that is not placed, and what tells nobody anything.
+_NOISE = re.compile(
+    r"\d+/\d+ tasks in gang unschedulable: |pod group is (?:not )?ready(?:, \d+ \w+)*"
+    r"|Pending: \d+ Unschedulable"
+)
 _GONE = {causes.PREEMPTED: "preempted", causes.EVICTED: "evicted", causes.LOST: "lost"}
 
 
@@ -27,8 +34,20 @@ def explain(situation: Situation, now: float) -> Waiting:
     for case in CASES:
         found = case(situation, now)
         if found is not None:
-            return found
+            return _after_preemption(situation, found)
     return Waiting("it is about to start", "about to start")
+
+
+def _after_preemption(s: Situation, found: Waiting) -> Waiting:
+    begins = "it needs "
+    if (
+        found.reason != "resources"
+        or not found.sentence.startswith(begins)
+        or not _was_preempted(s)
+    ):
+        return found
+    rest = found.sentence.removeprefix(begins)
+    return found._replace(sentence=f"it was preempted and needs {rest}")
 
 
 def of_gang(standing: Mapping[str, Any], now: float) -> Waiting | None:
@@ -106,10 +125,13 @@ def no_queue(s: Situation, now: float) -> Waiting | None:
 
 
 def ending(s: Situation, now: float) -> Waiting | None:
-    """Its pods are taken away before it gets new ones."""
+    """Its pods are taken away, or have failed, before it gets new ones."""
     phase = status.phase(s.job)
-    if phase not in (status.RESTARTING, status.ABORTING):
+    going = [p for p in s.pods.values() if p.phase == "Failed" or (p.deleted and not p.is_over)]
+    if phase not in (status.RESTARTING, status.ABORTING) and not going:
         return None
+    if phase == status.ABORTING:
+        return Waiting(f"it is being suspended{_left(s)}", "stopping")
     return Waiting(f"{_reason(s)}; the gang begins anew once all have ended{_left(s)}", "backoff")
 
 
@@ -118,27 +140,64 @@ def _reason(s: Situation) -> str:
         taken = podfacts.taken_by(pod)
         if taken is not None:
             return f"{member} was {_GONE[taken[0]]}{_for_whom(s, taken[0])}"
-        end = podfacts.end(pod)
-        if end is not None:
-            return f"{member} {end.how}"
+    if _was_preempted(s):
+        return f"it was preempted{_for_whom(s, causes.PREEMPTED)}"
+    ends = [(member, end) for member, pod in s.pods.items() if (end := podfacts.end(pod))]
+    if ends:
+        member, first = min(ends, key=lambda one: one[1].at)
+        return f"{member} {first.how}"
     return "a pod was lost"
+
+
+def _was_preempted(s: Situation) -> bool:
+    """Since it last ran: the pods that were marked are gone, and Volcano's event is left."""
+    said = s.said("Evict")
+    since = status.phase_since(s.job) or 0.0
+    return said is not None and said.at > since - RECENT and not said.message.endswith("reclaim")
 
 
 def _for_whom(s: Situation, cause: str) -> str:
     if cause != causes.PREEMPTED:
         return ""
     above = [
-        p for p in s.peers if p.lives and p.priority > s.priority and p.queue == peers.queue_name(s)
+        peer
+        for peer in s.peers
+        if peer.lives and peer.priority > s.priority and peer.queue == peers.queue_name(s)
     ]
     return f" for {above[-1].name}, whose priority is higher" if above else ""
 
 
 def _left(s: Situation) -> str:
-    there = [pod for pod in s.pods.values() if not pod.is_over]
+    there = [pod for pod in s.pods.values() if pod.deleted is not None and not pod.is_over]
     return f" ({peers.count(len(there), 'pod')} left)" if there else ""
 
 
 # --- what is left
+
+
+def promised(s: Situation, now: float) -> Waiting | None:
+    """Volcano has chosen its nodes and waits until whoever is on them has ended."""
+    if s.group is None or peers.all_bound(s):
+        return None
+    if not any("Pipelined" in c.message for c in s.group.conditions if c.is_true):
+        return None
+    going = [peer.name for peer in s.peers if peer.ending]
+    if not going:
+        return None
+    return Waiting(
+        f"room is being made for it: {stuck.members(going)} must end first",
+        "about to start", peers.position(s), tuple(going),
+    )  # fmt: skip
+
+
+def young(s: Situation, now: float) -> Waiting | None:
+    """There is room, and Volcano has only just heard of it."""
+    if peers.all_bound(s) or status.is_plain(s.job):
+        return None
+    since = max(s.group.created if s.group else 0.0, status.phase_since(s.job) or 0.0)
+    if now - (since or status.submitted(s.job)) >= PATIENCE:
+        return None
+    return Waiting("Volcano is about to place it", "about to start", peers.position(s))
 
 
 def ordered(s: Situation, now: float) -> Waiting | None:
@@ -171,18 +230,16 @@ def said_by_volcano(s: Situation, now: float) -> Waiting | None:
 
 
 def _volcanos_words(s: Situation) -> str:
+    found = []
     if s.group is not None:
-        for one in s.group.conditions:
-            if one.kind == "Unschedulable" and one.is_true and one.message:
-                return one.message.rstrip(". ")
+        true = [c for c in s.group.conditions if c.kind == "Unschedulable" and c.is_true]
+        found += [c.message for c in sorted(true, key=lambda c: -(c.since or 0.0))]
         said = s.said("Unschedulable", "FailedScheduling", of=s.group.name)
-        if said is not None:
-            return said.message.rstrip(". ")
-    for pod in s.pods.values():
-        scheduled = pod.condition("PodScheduled")
-        if scheduled is not None and not scheduled.is_true and scheduled.message:
-            return scheduled.message.rstrip(". ")
-    return ""
+        found += [said.message] if said is not None else []
+    conditions = (pod.condition("PodScheduled") for pod in s.pods.values())
+    found += [c.message for c in conditions if c is not None and not c.is_true]
+    words = (_NOISE.sub("", text).strip(" ;,.") for text in found)
+    return next(filter(None, words), "")
 
 
 def silent(s: Situation, now: float) -> Waiting | None:
@@ -192,8 +249,6 @@ def silent(s: Situation, now: float) -> Waiting | None:
         return None
     since = s.group.created if s.group is not None else status.submitted(s.job)
     age = now - since
-    if age < PATIENCE:
-        return Waiting("Volcano is about to place it", "about to start", peers.position(s))
     what = "let it in" if s.group is None or s.group.phase == "Pending" else "placed it"
     although = "" if s.nodes is None else " although there is room"
     return Waiting(
@@ -224,7 +279,8 @@ CASES: tuple[stuck.Case, ...] = (
     ended, untaken, stuck.lost, ending,
     *stuck.AFTER,
     running,
+    promised,
     no_queue, *stuck.BEFORE,
     *limits.CASES, stuck.over_quota,
-    ordered, said_by_volcano, silent,
+    young, ordered, said_by_volcano, silent,
 )  # fmt: skip

@@ -182,6 +182,9 @@ class LocalEngine:
         path = os.path.join(Record(self.record(ref)).run(member, run), name)
         return path if os.path.exists(path) else None
 
+    def tend(self) -> Sequence[str]:
+        return ()
+
     def remove(self, refs: Sequence[str]) -> Sequence[JobRef]:
         return [str(id) for id in self.client.ask("remove", refs=[*refs])["removed"]]
 

@@ -127,10 +127,6 @@ class AggregatedLogs:
         self.nodes()
         return self._is_complete
 
-    def refresh(self) -> None:
-        """Look again: more nodes may have uploaded meanwhile."""
-        self._nodes = self._files = None
-
     def _of_directory(
         self, directory: str, listed: list[tuple[str, int]]
     ) -> tuple[list[NodeFile], int]:

@@ -29,12 +29,13 @@ from dromon.engines.yarn import (
 from dromon.engines.yarn.aggregated import AggregatedLogs
 from dromon.engines.yarn.compile import LACKS, LEASE, Target, compile_launch, lacking
 from dromon.engines.yarn.follow import COLLECTING, Follower, Wanted, runs_of
-from dromon.engines.yarn.live import Live, Silent
+from dromon.engines.yarn.live import Live
 from dromon.engines.yarn.manager import ApplicationUnknown, Manager
+from dromon.engines.yarn.masters import Masters
 from dromon.engines.yarn.reports import Report
 from dromon.engines.yarn.staging import REQUEST, Staging
 from dromon.engines.yarn.submitting import Submitter
-from dromon.errors import DromonError, JobNotFound, Refused
+from dromon.errors import JobNotFound, Refused
 from dromon.lifecycle import states
 from dromon.storage.hdfs import Hdfs
 
@@ -66,7 +67,6 @@ class YarnEngine:
 
         self.context = context
         self.home = Home(home) if home else Home()
-        self._keys: dict[str, bytes] = {}
 
     # ---- whom we talk to ------------------------------------------------------------------------
 
@@ -94,6 +94,10 @@ class YarnEngine:
     @cached_property
     def staging(self) -> Staging:
         return Staging(self.hdfs, self.context.store, public_root=self.context.public_root)
+
+    @cached_property
+    def masters(self) -> Masters:
+        return Masters(self.cluster.user, lambda: self.staging)
 
     @cached_property
     def target(self) -> Target:
@@ -200,6 +204,8 @@ class YarnEngine:
         status = statuses.status(report, standing)
         if status.is_terminal:
             return None
+        if standing is not None and "unread" in standing:
+            return Waiting(f"how it stands is not known: {standing['unread']}", "unknown")
         if standing is not None and report.state == "RUNNING":
             known = why.of_gang(standing)
             if known is not None or status.state != states.QUEUED:
@@ -207,16 +213,10 @@ class YarnEngine:
         return why.explain(situation.gather(self.manager, report.id))
 
     def stop(self, ref: JobRef, grace: float | None = None) -> None:
-        report = self._report(ref)
-        if report.is_terminal:
-            return
-        if report.state == "RUNNING":
-            try:
-                self._live(report).stop(self.cluster.user, grace)
-                return
-            except (Silent, DromonError):
-                pass  # nobody is there to be asked; YARN ends it
-        self.manager.kill(report.id, f"stopped by {self.cluster.user}")
+        def kill(report: Report) -> None:
+            self.manager.kill(report.id, f"stopped by {self.cluster.user}")
+
+        self.masters.stop(lambda: self._report(ref), kill, grace)
 
     def logs(self, ref: JobRef, follow: bool) -> Iterator[LogLine]:
         return self.lines(ref, follow=follow)
@@ -385,7 +385,7 @@ class YarnEngine:
             runs = [] if standing is None else runs_of(standing)
             if report.is_terminal:
                 return True, runs, None
-            return False, runs, self._live(report) if report.state == "RUNNING" else None
+            return False, runs, self.masters.live(report) if report.state == "RUNNING" else None
 
         return Follower(look, lambda: self._collected(id), wanted).lines(follow=follow)
 
@@ -417,6 +417,9 @@ class YarnEngine:
             self.stop(id, grace)
         return {"id": id, "active": active}
 
+    def tend(self) -> Sequence[str]:
+        return ()
+
     def remove(self, refs: Sequence[str]) -> Sequence[JobRef]:
         ids = [self.find(ref) for ref in refs]
         for id in ids:
@@ -446,25 +449,7 @@ class YarnEngine:
         raise JobNotFound(f"YARN does not know the job {id}", hint=ApplicationUnknown.hint)
 
     def _standing(self, report: Report) -> dict[str, Any] | None:
-        """From the master while it lives, else what it wrote last."""
-        id = application.id_of(report.tags)
-        if report.user != self.cluster.user:
-            return None
-        if report.state == "RUNNING":
-            try:
-                return self._live(report).status()
-            except (Silent, ValueError):
-                pass
-        if report.attempt or report.is_terminal:
-            data = self.staging.read_file(id, "status.json")
-            return None if data is None else dict(json.loads(data))
-        return None
-
-    def _live(self, report: Report) -> Live:
-        id = application.id_of(report.tags)
-        if id not in self._keys:
-            self._keys[id] = self.staging.read_file(id, "key") or b""
-        return Live(id, [report.original_tracking_url, report.tracking_url], self._keys[id])
+        return self.masters.standing(report)
 
     def _request(self, id: JobRef) -> dict[str, Any]:
         data = self.staging.read_file(id, REQUEST)

@@ -225,11 +225,6 @@ class Manager:
     def metrics(self) -> Metrics:
         return reports.metrics(self._call("getClusterMetrics")["cluster_metrics"])
 
-    def resource_types(self) -> dict[str, str]:
-        """Name -> unit of everything containers can ask for: memory-mb, vcores, yarn.io/gpu …"""
-        answer = self._call("getResourceTypeInfo")
-        return {one["name"]: one["units"] for one in answer["resource_type_info"]}
-
     # --- errors
 
     def _call(

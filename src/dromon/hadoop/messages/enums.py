@@ -133,11 +133,6 @@ class MasterCommand(IntEnum):
     SHUTDOWN = 2
 
 
-class RejectionReason(IntEnum):
-    COULD_NOT_PLACE_ON_NODE = 1
-    COULD_NOT_SCHEDULE_ON_NODE = 2
-
-
 class TimeoutType(IntEnum):
     LIFETIME = 1
 

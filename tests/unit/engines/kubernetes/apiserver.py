@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from dromon.engines.kubernetes.access import Server
+
 HANG_UP = "hang up"  # no answer, and the connection is closed
 ACT_AND_HANG_UP = "act"  # it is done, and the answer is lost
 
@@ -468,3 +470,10 @@ def until(holds: Callable[[], bool]) -> None:
     """Waits; the test's own time limit ends it."""
     while not holds():
         time.sleep(0.01)
+
+
+def reach(server: ApiServer, certificates: Certificates | None = None, **more: Any) -> Server:
+    scheme = "https" if certificates else "http"
+    ca = Path(certificates.ca).read_text() if certificates else ""
+    given = {"ca": ca, "said": "config: clusters[c].cluster", **more}
+    return Server(server.url, scheme, "127.0.0.1", server.port, "", **given)

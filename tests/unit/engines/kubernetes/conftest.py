@@ -9,10 +9,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from apiserver import ApiServer, Certificates
+from apiserver import ApiServer, Certificates, reach
 from generated import launch_of
 
 from dromon.engines.base import Launch
+from dromon.engines.kubernetes.access import Access, Acting, Identity, Server
+from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.manifest import Target, compile_launch
 
 
@@ -70,3 +72,26 @@ def plain_server() -> Iterator[ApiServer]:
     found = ApiServer()
     yield found
     found.stop()
+
+
+@pytest.fixture
+def make_api(plain_server: ApiServer) -> Iterator[Callable[..., Api]]:
+    made: list[Api] = []
+
+    def make(
+        identity: Identity | None = None,
+        patience: float = 5.0,
+        reached: Server | None = None,
+        acting: Acting = Acting(),  # noqa: B008
+        timeout: float = 5.0,
+    ) -> Api:
+        access = Access(
+            reached or reach(plain_server), identity or Identity(said="config: users[u].user"),
+            acting=acting, source="config", context="here",
+        )  # fmt: skip
+        made.append(Api(access, patience=patience, timeout=timeout))
+        return made[-1]
+
+    yield make
+    for api in made:
+        api.close()

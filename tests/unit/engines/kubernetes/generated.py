@@ -75,7 +75,7 @@ HATCHES = st.fixed_dictionaries(
         "ttl": st.sampled_from([0, 60, "1h"]),
         "pod": st.sampled_from(
             [
-                {"hostNetwork": False},
+                {"shareProcessNamespace": True},
                 {"containers": [{"name": "main", "env": [{"name": "A", "value": "on"}]}]},
                 {"tolerations": [{"key": "spot", "operator": "Exists"}]},
                 {"volumes": [{"name": "run", "emptyDir": {"sizeLimit": "1Gi"}}]},

@@ -9,14 +9,24 @@ from dromon.engines.kubernetes.podspec import cores, size
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [(2**40, "1Ti"), (3 * 2**29, "1536Mi"), (2**10, "1Ki"), (2**20 + 1, "1048577"), (0, "0")],
+    [
+        (2**40, "1Ti"),
+        (3 * 2**29, "1536Mi"),
+        (2**10, "1Ki"),
+        (2**60, "1Ei"),
+        (2**20 + 1, "1048577"),
+        (10**9, "1G"),
+        (1_500_000, "1500k"),
+        (0, "0"),
+    ],
 )
 def test_bytes_are_written_exactly(amount, text):
     assert size(amount) == text
 
 
 @pytest.mark.parametrize(
-    ("amount", "text"), [(1.0, "1"), (0.1, "100m"), (1.5, "1500m"), (0.0001, "1m"), (0.3, "300m")]
+    ("amount", "text"),
+    [(1.0, "1"), (0.1, "100m"), (1.5, "1500m"), (0.0001, "1m"), (0.3, "300m"), (1e3, "1k")],
 )
 def test_parts_of_cores_are_thousandths(amount, text):
     assert cores(amount) == text

@@ -177,16 +177,6 @@ def test_a_damaged_node_file_costs_no_other_nodes_logs(disk):
     assert "node1_1" in problem
 
 
-def test_looking_again_finds_what_came_meanwhile(disk):
-    disk.files[f"{PLACE}/node1_1"] = OURS
-    found = logs(disk)
-    assert len(found.files()) == 1
-    disk.files[f"{PLACE}/node2_1"] = OURS
-    assert len(found.files()) == 1
-    found.refresh()
-    assert len(found.files()) == 2
-
-
 def test_a_container_log_streams_in_blocks(disk):
     body = os.urandom(9_000_000)
     disk.files[f"{PLACE}/{NODE}"] = tfile({"core": body})

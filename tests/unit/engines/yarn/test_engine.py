@@ -11,6 +11,7 @@ from dromon.errors import JobNotFound, Refused
 from dromon.hadoop.messages.client import APPLICATION_CLIENT
 from dromon.hadoop.messages.enums import ApplicationState
 from dromon.lifecycle import states
+from dromon.storage.hdfs import Hdfs
 
 ID = "train-aaaaaa"
 APP = "application_1700000000000_0007"
@@ -137,10 +138,31 @@ def test_a_jobs_status_is_what_its_master_wrote_last_where_nobody_answers(cluste
     assert (found.state, found.attempt) == ("running", 3)
 
 
-def test_a_job_whose_master_is_silent_is_ended_by_yarn(cluster, engine):
+def test_a_job_whose_master_is_silent_is_ended_by_yarn_when_nobody_wants_to_wait(cluster, engine):
     cluster.add(7, ID)
+    engine.stop(ID, 0)
+    assert cluster.killed[0]["application_id"]["id"] == 7
+
+
+def test_a_job_that_never_ran_is_ended_by_yarn(cluster, engine):
+    cluster.add(7, ID, ApplicationState.ACCEPTED)
     engine.stop(ID)
     assert cluster.killed[0]["application_id"]["id"] == 7
+
+
+def test_while_hdfs_is_away_a_job_stands_as_yarn_says(cluster, engine):
+    nobody = site_xml(**{"dfs.namenode.http-address": "127.0.0.1:9"})
+    (cluster.root / "hdfs-site.xml").write_text(nobody)
+    engine.__dict__["hdfs"] = Hdfs.connect(engine.cluster.site, "al", patience=0.1)
+    cluster.add(7, ID)
+    cluster.add(8, "eval-bbbbbb", ApplicationState.ACCEPTED)
+    cluster.add(9, "done-cccccc", ApplicationState.KILLED)
+    assert engine.status(ID).state == "running"
+    waiting = engine.why(ID)
+    assert waiting.reason == "unknown"
+    assert "does not answer" in waiting.sentence
+    assert engine.status("eval-bbbbbb").state == "queued"
+    assert engine.status("done-cccccc").state == "stopped"
 
 
 def test_a_job_that_is_over_is_not_stopped_and_one_that_runs_not_removed(cluster, engine):

@@ -77,6 +77,7 @@ class Shell:
         self._released = False
         self._sure_until = 0.0
         self._superseded = False
+        self._kept_before: list[dict[str, Any]] = []  # outputs of a job that was over before this
         self._is_news, self._told = True, 0.0
 
     # ---- for others -----------------------------------------------------------------------------
@@ -112,7 +113,8 @@ class Shell:
             "held": len(self._places),
             "tensorboard": False,
             "trouble": "",
-            "outputs": list(self.closing.outputs.values()) if self.closing else [],
+            "outputs": self._kept_before
+            or (list(self.closing.outputs.values()) if self.closing else []),
         }
 
     # ---- the one loop ---------------------------------------------------------------------------
@@ -121,6 +123,9 @@ class Shell:
         """Until the job is over or its pods are to be replaced; the exit code of the first pod."""
         write_whole(self._home.path(COORDINATOR), {"epoch": self.epoch})
         self._recover()
+        if self.gang.is_terminal:  # it got new pods although it was over: they are sent away
+            self._kept_before = _outputs_in(self._home.path(STATUS))
+            self.closing = Closing(self, list(barrier.roster(self.gang.plan)))
         while not (self._released or self._superseded):
             self.peers.turn(self._patience())
             while True:
@@ -295,6 +300,14 @@ def _epoch_in(home: str) -> int:
             return int(json.load(file)["epoch"])
     except (OSError, ValueError, KeyError):
         return 0
+
+
+def _outputs_in(path: str) -> list[dict[str, Any]]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return list(json.load(file)["outputs"])
+    except (OSError, ValueError, KeyError):
+        return []
 
 
 def write_whole(path: str, data: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from dromon.engines.yarn.am.scheduler import Completed, Registration
 from dromon.engines.yarn.am.side import ROLE as SIDE
 from dromon.lifecycle import barrier, policy, states
 from dromon.lifecycle import events as ev
+from dromon.lifecycle.verdict import ENVIRONMENT, INTERNAL, Exit
 
 if TYPE_CHECKING:
     from dromon.engines.yarn.am.master import Master
@@ -214,7 +215,7 @@ class Containers:
         if self._master.closing is not None:
             return self._master.closing.on_lost(member)
         if done.id not in self._met:
-            self._nobody_came(ending)
+            self._nobody_came(member, ending)
         parting = self._master.partings.take(done.id)
         known = self.gang.members.get(member)
         if known is None or not known.is_live or not known.host:
@@ -231,14 +232,23 @@ class Containers:
             message = f"its agent ended without a word{words}"
             self._master.happen(ev.MemberLost(member, known.run, message))
 
-    def _nobody_came(self, ending: exits.Ending) -> None:
+    def _nobody_came(self, member: str, ending: exits.Ending) -> None:
         """Its agent never came. That may be the node's fault, once or twice."""
         self.trouble = f"a container ended before its agent came: {ending.words}"
         self._stillborn += ending.counts
-        if ending.kind == exits.ENVIRONMENT or self._stillborn >= STILLBORN:
-            lines = f" ({ending.last_lines[-1]})" if ending.last_lines else ""
-            cause = "environment" if ending.kind == exits.ENVIRONMENT else "internal"
+        if ending.kind != exits.ENVIRONMENT and self._stillborn < STILLBORN:
+            return
+        self._stillborn = 0
+        lines = f" ({ending.last_lines[-1]})" if ending.last_lines else ""
+        cause = ENVIRONMENT if ending.kind == exits.ENVIRONMENT else INTERNAL
+        known = self.gang.members.get(member)
+        if self.gang.state == states.QUEUED or known is None or not known.is_live:
             self._master.happen(ev.PrepareFailed(cause, ending.words + lines))
+        elif not known.host:
+            # Of a gang at work one that begins again: it has failed, and that counts.
+            message = f"its agent never came: {ending.words}{lines}"
+            failed = Exit(ending.code, ending.signal, cause, message, ended=self._now())
+            self._master.happen(ev.MemberExited(member, known.run, failed.to_json()))
 
     # ---- preemption -----------------------------------------------------------------------------
 

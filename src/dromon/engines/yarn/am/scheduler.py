@@ -23,7 +23,6 @@ from dromon.hadoop.messages.enums import (
     MasterCommand,
     NodeState,
     NodeUpdateType,
-    RejectionReason,
 )
 from dromon.hadoop.protobuf import Record
 from dromon.hadoop.token import Token
@@ -105,14 +104,6 @@ class NodeChange:
 
 
 @dataclass(frozen=True)
-class Rejected:
-    """A constrained ask that YARN could not place."""
-
-    request: int
-    reason: str
-
-
-@dataclass(frozen=True)
 class Heard:
     """What an answer tells."""
 
@@ -122,9 +113,6 @@ class Heard:
     contract: tuple[str, ...] = ()  # containers that will be taken unless we give back as much
     nodes: tuple[NodeChange, ...] = ()
     tokens: Mapping[str, Token] = field(default_factory=dict)
-    headroom: Size = NOTHING
-    cluster_nodes: int = 0
-    rejected: tuple[Rejected, ...] = ()
     previous: tuple[Container, ...] = ()  # of earlier attempts, found only now
     registration: Registration | None = None  # the ResourceManager was new: we registered again
 
@@ -267,12 +255,6 @@ def heard(answer: Record) -> Heard:
         contract=_named(preempt["contract"]["container"]),
         nodes=tuple(_node(report) for report in answer["updated_nodes"]),
         tokens=_tokens(answer["nm_tokens"]),
-        headroom=Size.from_message(answer["limit"]),
-        cluster_nodes=answer["num_cluster_nodes"],
-        rejected=tuple(
-            Rejected(one["request"]["allocation_request_id"], _name(RejectionReason, one["reason"]))
-            for one in answer["rejected_scheduling_requests"]
-        ),
         previous=_containers(answer["containers_from_previous_attempts"]),
     )
 

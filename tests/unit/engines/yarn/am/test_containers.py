@@ -157,3 +157,22 @@ def test_a_shortage_is_not_written_down_with_every_beat_of_a_job_at_work(stage):
     job.wait_written()
     assert job.state() == "running"
     assert "PrepareFailed" not in job.kinds()[len(before) :]
+
+
+def test_of_a_gang_at_work_one_whose_containers_all_die_before_their_agent_comes_has_failed(stage):
+    policies = {"member_failed": "restart_member", "member_lost": "restart_member"}
+    job = stage(replicas=2, policies=policies, retries={"max": 1, "backoff": 0})
+    job.run(2)
+    job.over(2, 137)  # with its agent
+    for number in range(3, 11):
+        until(lambda: job.left() == 1, "it to ask again")
+        assert not job.ask(lambda master: master.gang.is_terminal)
+        job.grant(number)
+        job.over(number, 127, "Last 99 bytes of agent.stderr :\nno python\n")
+    job.wait_kind("MemberExited", 2)  # once more after the retry, then it is over
+    job.agents[0].wait("stop")
+    job.agents[0].exited(143, stopped=True)
+    verdict = until(lambda: job.status()["verdict"], "the verdict")
+    assert (verdict["cause"], verdict["member"]) == ("internal", "worker-1")
+    assert "its agent never came" in verdict["message"]
+    assert "no python" in verdict["message"]

@@ -176,8 +176,6 @@ def test_everything_an_answer_tells_is_heard(registered):
                  "diagnostics": "too much"},
                 {"container_id": id_of(name(9)), "state": 3},
             ],
-            "limit": {"memory": 1024, "virtual_cores": 2},
-            "num_cluster_nodes": 7,
             "updated_nodes": [
                 {"node_id": {"host": "h", "port": 8041}, "node_state": 5, "node_update_type": 1,
                  "health_report": "silent"},
@@ -191,9 +189,6 @@ def test_everything_an_answer_tells_is_heard(registered):
             "nm_tokens": [
                 {"node_id": {"host": "h", "port": 8041}, "token": NODE_TOKEN.to_message()}
             ],
-            "rejected_scheduling_requests": [
-                {"reason": 1, "request": {"allocation_request_id": 6}}
-            ],
             "containers_from_previous_attempts": [container(8)],
         }
     ]  # fmt: skip
@@ -203,7 +198,6 @@ def test_everything_an_answer_tells_is_heard(registered):
         Completed(name(1), -104, "too much", True),
         Completed(name(9), -1000, "N/A", True),
     )
-    assert (heard.headroom, heard.cluster_nodes) == (Size(1024, 2), 7)
     assert heard.nodes == (
         NodeChange("h:8041", "LOST", False, "silent"),
         NodeChange("i:8041", "RUNNING", True),
@@ -212,7 +206,6 @@ def test_everything_an_answer_tells_is_heard(registered):
     assert (heard.strict, heard.contract) == ((name(3),), (name(3), name(4)))
     assert heard.preempted == (name(3), name(4))
     assert heard.tokens == {"h:8041": NODE_TOKEN}
-    assert [(r.request, r.reason) for r in heard.rejected] == [(6, "COULD_NOT_PLACE_ON_NODE")]
     assert [c.id for c in heard.previous] == [name(8)]
     assert heard.registration is None
 

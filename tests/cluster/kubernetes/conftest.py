@@ -1,0 +1,71 @@
+"""A bed for all tests of this directory: brought up once, taken down at the end."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT))  # the test beds are no part of what is installed
+sys.path.insert(0, str(Path(__file__).parent))  # what several files of tests share
+
+from testbeds.kubernetes import images, programs  # noqa: E402
+from testbeds.kubernetes.bed import Bed, RootNeeded, need_root  # noqa: E402
+from testbeds.kubernetes.plan import Options  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def built(lacking: Callable[[str], NoReturn]) -> None:
+    """The programs and images; without what makes them a test is skipped, or fails where clusters
+    are required."""
+    try:
+        need_root()
+        images.archives(print)
+    except (RootNeeded, programs.GoMissing, programs.PackagesUnavailable) as error:
+        lacking(str(error))
+
+
+def beds() -> Iterator[Callable[..., Bed]]:
+    """Brings beds up, each with options of its own, and takes all of them down at the end."""
+    made: list[Bed] = []
+
+    def up(**options: Any) -> Bed:
+        bed = Bed(tempfile.mkdtemp(prefix="dromon-kubernetes-", dir="/tmp"), tell=print)
+        made.append(bed)
+        bed.up(Options(**options))
+        return bed
+
+    yield up
+    for bed in made:
+        bed.down()
+        shutil.rmtree(bed.dir)
+
+
+@pytest.fixture(scope="session")
+def lasting_bed(built: None) -> Iterator[Callable[..., Bed]]:
+    """Of those for several files; each costs some of a core as long as it is up."""
+    yield from beds()
+
+
+@pytest.fixture(scope="module")
+def new_bed(built: None) -> Iterator[Callable[..., Bed]]:
+    """Of those for one file; down when it is through."""
+    yield from beds()
+
+
+@pytest.fixture(scope="session")
+def bed(lasting_bed: Callable[..., Bed]) -> Bed:
+    """The bed as `up` makes it. Whoever kills a component of it starts it again."""
+    return lasting_bed()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several work at once, each takes whole files: their beds are the dear part."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
