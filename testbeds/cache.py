@@ -3,7 +3,8 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -12,16 +13,22 @@ def folder() -> Path:
     return Path(os.environ.get("DROMON_CACHE") or f"{base}/dromon", "testbeds")
 
 
+@contextmanager
+def lock(name: str) -> Iterator[None]:
+    root = folder()
+    root.mkdir(parents=True, exist_ok=True)
+    with open(root / f".{name}.lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
 def made(name: str, make: Callable[[Path], Path]) -> Path:
     """The entry `name`; `make` gets an empty scratch directory and says what in it is the entry."""
-    root = folder()
-    place = root / name
+    place = folder() / name
     if place.exists():
         return place
-    root.mkdir(parents=True, exist_ok=True)
-    with open(root / f".{name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a second bed waits instead of making it twice
+    with lock(name):  # a second bed waits instead of making it twice
         if not place.exists():
-            with tempfile.TemporaryDirectory(prefix=".making-", dir=root) as scratch:
+            with tempfile.TemporaryDirectory(prefix=".making-", dir=folder()) as scratch:
                 make(Path(scratch)).rename(place)
     return place

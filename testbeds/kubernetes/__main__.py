@@ -11,7 +11,7 @@ from typing import Any
 
 from dromon.errors import DromonError, UsageError
 from testbeds import cache
-from testbeds.kubernetes import images
+from testbeds.kubernetes import images, programs
 from testbeds.kubernetes.api import NotYet
 from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import IMAGE, KUBERNETES, MOST_NODES, VOLCANO, Options
@@ -67,12 +67,15 @@ def parser() -> argparse.ArgumentParser:
     for name, text in (
         ("logs", "what a component said"),
         ("kill", "kill a component"),
+        ("crash", "end all of a node at once, as if its power failed"),
         ("start", "start a killed component again, with the data it had"),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("name", metavar="NAME", help="etcd, apiserver, …, containerd2, node2")
         if name == "kill":
             command.add_argument("--signal", default="KILL", help="KILL, TERM, STOP, CONT …")
+    kubectl = commands.add_parser("kubectl", help="Kubernetes' own command, as the administrator")
+    kubectl.add_argument("words", nargs=argparse.REMAINDER, metavar="…")
     return root
 
 
@@ -136,8 +139,17 @@ def kill(bed: Bed, args: argparse.Namespace) -> None:
     bed.kill(args.name, signal.Signals[f"SIG{name}"])
 
 
+def crash(bed: Bed, args: argparse.Namespace) -> None:
+    bed.crash(args.name)
+
+
 def start(bed: Bed, args: argparse.Namespace) -> None:
     bed.start(args.name)
+
+
+def kubectl(bed: Bed, args: argparse.Namespace) -> None:
+    program = programs.get(bed.tell).cluster
+    os.execv(program, [program, "kubectl", f"--kubeconfig={bed.kubeconfig}", *args.words])
 
 
 COMMANDS = {
@@ -147,7 +159,9 @@ COMMANDS = {
     "status": status,
     "logs": logs,
     "kill": kill,
+    "crash": crash,
     "start": start,
+    "kubectl": kubectl,
 }
 
 

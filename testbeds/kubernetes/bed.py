@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dromon.errors import EngineError, UsageError
-from testbeds import process
+from testbeds import cache, process
 from testbeds.kubernetes import (
     cgroups,
     commands,
@@ -154,7 +154,9 @@ class Bed:
         archives = images.archives(self.tell)
         self._claim()
         with self._locked():
-            plan = self._planned(options)
+            with cache.lock("kubernetes-networks"):  # one bed at a time looks for a free one
+                plan = self._planned(options)
+                network.make(plan)
             try:
                 self._configure(plan, tools)
                 self._bring_up(plan, tools, archives)
@@ -176,17 +178,13 @@ class Bed:
     def _bring_up(self, plan: Plan, tools: Programs, archives: list[Path]) -> None:
         begin = time.monotonic()
         cgroups.make(plan)
-        network.make(plan)
         for name in FIRST:
             self._spawn(plan, tools, name)
-        for node in plan.nodes:
-            if not self.is_alive(f"{node}-mounts"):
-                holder = machine.hold(plan, node)
-                self._write(plan, {**self.processes, f"{node}-mounts": holder})
         with ThreadPoolExecutor(max_workers=len(plan.numbers)) as pool:
             for n in plan.numbers:
                 self._spawn(plan, tools, f"containerd{n}")
-            importing = [pool.submit(self._import, plan, tools, n, archives) for n in plan.numbers]
+            lacking = [n for n in plan.numbers if not self._imported(plan, n).exists()]
+            importing = {n: pool.submit(self._import, plan, tools, n, archives) for n in lacking}
             self._wait(plan, list(FIRST), begin)
             if plan.options.volcano:
                 furnish.resources(plan, tools)
@@ -203,10 +201,12 @@ class Bed:
             self._wait(plan, plan.components, begin)
             for node in plan.nodes:
                 furnish.gpus(plan, node)
+            self._until(lambda: furnish.settled(plan))
             if plan.options.volcano:
                 self._until(lambda: furnish.queues(plan))
-            for one in importing:
-                one.result()
+            for n, done in importing.items():
+                done.result()
+                self._imported(plan, n).touch()
 
     def _claim(self) -> None:
         """Only an empty directory, or one that is a bed already, is written to."""
@@ -250,7 +250,7 @@ class Bed:
             )
         for file, text in users.kubeconfigs(plan).items():
             Path(self.dir, file).write_text(text)
-        for file, text in commands.files(plan, tools).items():
+        for file, text in commands.files(plan, tools, machine.snapshotter(plan)).items():
             path = Path(plan.conf(file))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
@@ -283,6 +283,15 @@ class Bed:
             found.signal(number)
             if number in ENDING and not found.wait(process.GRACE * 6):
                 raise EngineError(f"{component} did not end.", hint="Kill it with --signal KILL.")
+
+    def crash(self, node: str) -> None:
+        """As if its power failed: kubelet, containerd and all pods of it at once. `start` of its
+        containerd and then of itself is its boot."""
+        self._known(node)
+        if node not in self.plan.nodes:
+            raise UsageError(f"{node} is not a node.", hint="Nodes are node1, node2 …")
+        with self._locked():
+            cgroups.kill(self.plan, node)
 
     def start(self, component: str) -> None:
         """With the data it had. Does nothing when it runs."""
@@ -319,16 +328,26 @@ class Bed:
             return
         n = plans.number(component)
         if n:
-            around = machine.inside(plan, f"node{n}", self.processes[f"node{n}-mounts"])
+            around = machine.inside(plan, f"node{n}", self._holder(plan, n))
         else:
             around = [*cgroups.joining(plan, "control"), *network.enter(plan, "control")]
         started = process.spawn(
             [*around, *commands.command(plan, tools, component)],
             log=plan.log(component),
             cwd=plan.data(component),
-            env={**machine.environment(tools), "TMPDIR": plan.data(component)},
+            env={
+                **machine.environment(tools),
+                "TMPDIR": plan.data(component),
+                "DEBUG_SOCKET_DIR": plan.data(component),  # Volcano's, which would be in /tmp
+            },
         )
         self._write(plan, {**self.processes, component: started})
+
+    def _holder(self, plan: Plan, n: int) -> Process:
+        name = f"node{n}-mounts"
+        if not self.is_alive(name):
+            self._write(plan, {**self.processes, name: machine.hold(plan, f"node{n}")})
+        return self.processes[name]
 
     def _wait(self, plan: Plan, components: list[str], begin: float) -> None:
         missing = dict.fromkeys(components, "")
@@ -391,8 +410,10 @@ class Bed:
             for n in plan.numbers:
                 self._import(plan, tools, n, [path])
 
+    def _imported(self, plan: Plan, n: int) -> Path:
+        return Path(plan.data(f"containerd{n}"), "imported")
+
     def _import(self, plan: Plan, tools: Programs, n: int, archives: list[Path]) -> None:
         self._until(lambda: self.check(f"containerd{n}"))
-        holder = self.processes[f"node{n}-mounts"]
         for archive in archives:
-            machine.import_archive(plan, f"node{n}", holder, tools, archive)
+            machine.import_archive(plan, f"node{n}", self._holder(plan, n), tools, archive)

@@ -19,6 +19,7 @@ HEALTH = {
     "volcano-controllers": ("http", 11252, "/healthz"),
     "kwok": ("http", 10247, "/healthz"),
 }
+LEASE = 40  # seconds, Kubernetes' own; a node renews it four times in that time
 # The usual limits make a few hundred nodes take minutes.
 SWIFT = ("--kube-api-qps=500", "--kube-api-burst=1000")
 
@@ -31,7 +32,7 @@ def command(plan: Plan, programs: Programs, component: str) -> list[str]:
     return [programs.cluster, component, *_CONTROL[component](plan)]
 
 
-def files(plan: Plan, programs: Programs) -> dict[str, str]:
+def files(plan: Plan, programs: Programs, snapshotter: str) -> dict[str, str]:
     """What is written into DIR/conf, besides certificates."""
     made = {
         "tokens.csv": "".join(f"{token},{user},{user}\n" for user, token in TOKENS.items()),
@@ -39,7 +40,7 @@ def files(plan: Plan, programs: Programs) -> dict[str, str]:
         "kwok.yaml": "---\n".join(json.dumps(stage, indent=1) + "\n" for stage in _STAGES),
     }
     for n in plan.numbers:
-        made[f"containerd{n}.toml"] = _containerd(plan, programs, n)
+        made[f"containerd{n}.toml"] = _containerd(plan, programs, n, snapshotter)
         made[f"cni{n}/pods.conflist"] = json.dumps(_cni(plan, n))
         made[f"node{n}.json"] = json.dumps(_kubelet_configuration(plan, n))
     return made
@@ -98,6 +99,7 @@ def _controller_manager(plan: Plan) -> list[str]:
         f"--root-ca-file={plan.conf('ca.crt')}",
         f"--service-account-private-key-file={plan.conf('accounts.key')}",
         *([] if expiry is None else [f"--node-monitor-grace-period={expiry}s"]),
+        *([] if expiry is None else ["--node-monitor-period=1s"]),
         *SWIFT,
     ]
 
@@ -168,6 +170,7 @@ def _kwok(plan: Plan) -> list[str]:
         f"--node-ip={plan.control}",
         f"--cidr=10.{plan.block}.254.0/24",
         f"--server-address={plan.control}:10247",
+        f"--node-lease-duration-seconds={plan.options.expiry or LEASE}",
     ]
 
 
@@ -216,13 +219,14 @@ def _kubelet_configuration(plan: Plan, n: int) -> dict[str, Any]:
         "imageGCHighThresholdPercent": 100,
         "localStorageCapacityIsolation": False,
         "makeIPTablesUtilChains": False,
+        "nodeLeaseDurationSeconds": plan.options.expiry or LEASE,
         "podLogsDir": "/var/log/pods",
         "resolvConf": "",
         "volumePluginDir": "/var/lib/kubelet/volumeplugins",
     }
 
 
-def _containerd(plan: Plan, programs: Programs, n: int) -> str:
+def _containerd(plan: Plan, programs: Programs, n: int, snapshotter: str) -> str:
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     return f"""\
 version = 2
@@ -243,6 +247,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 [{cri}.cni]
   bin_dir = "{programs.containers}/cni"
   conf_dir = "{plan.conf(f"cni{n}")}"
+[{cri}.containerd]
+  snapshotter = "{snapshotter}"
 [{cri}.containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
 [{cri}.containerd.runtimes.runc.options]

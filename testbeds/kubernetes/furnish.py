@@ -40,7 +40,7 @@ def resources(plan: Plan, programs: Programs) -> None:
 
 def established(plan: Plan) -> None:
     for one in api.items(plan, CRDS):
-        conditions = one.get("status", {}).get("conditions", ())
+        conditions = one.get("status", {}).get("conditions") or ()
         if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
             raise api.NotYet(f"does not serve {one['metadata']['name']} yet")
 
@@ -53,14 +53,23 @@ def people(plan: Plan) -> None:
         api.apply(plan, f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}", made)
 
 
+def settled(plan: Plan) -> None:
+    """Without these no pod of the namespace is let in, or none starts."""
+    inside = "/api/v1/namespaces/default"
+    api.get(plan, f"{inside}/serviceaccounts/default")
+    api.get(plan, f"{inside}/configmaps/kube-root-ca.crt")
+
+
 def queues(plan: Plan) -> None:
     """Those of the options; Volcano makes `root` and `default` itself."""
-    for name in ("root", "default"):
-        api.get(plan, f"{QUEUES}/{name}")
     for name, spec in plan.options.queues.items():
         default = {"parent": "root", "weight": 1, "reclaimable": True} if name != "default" else {}
         made = _object("scheduling.volcano.sh/v1beta1", "Queue", name)
         api.apply(plan, f"{QUEUES}/{name}", {**made, "spec": {**default, **spec}})
+    for name in ("root", "default", *plan.options.queues):
+        state = api.get(plan, f"{QUEUES}/{name}").get("status", {}).get("state")
+        if state != "Open":  # its webhook would deny jobs
+            raise api.NotYet(f"has the queue {name} {state or 'in no state'}")
 
 
 def gpus(plan: Plan, node: str) -> None:

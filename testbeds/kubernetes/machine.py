@@ -89,3 +89,10 @@ def import_archive(
     )
     if done.returncode:
         raise MachineFailed(f"{node} could not import an image: {done.stderr.strip()[-400:]}")
+
+
+def snapshotter(plan: Plan) -> str:
+    """How containerd lays layers over each other: the kernel does not do it on top of itself."""
+    command = ["stat", "--file-system", "--format=%T", plan.dir]
+    kind = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return "native" if kind == "overlayfs" else "overlayfs"

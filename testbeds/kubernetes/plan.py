@@ -66,7 +66,9 @@ class Options:
     gpus_per_node: int = 2
     fake_nodes: int = 0
     fake_gpus: int = 8  # of each fake node
-    expiry: int | None = None  # seconds until a silent node is given up, and its pods with it
+    # Seconds until a silent node is given up, and as many until its pods are. Not where all nodes
+    # are silent at once: Kubernetes then thinks that it is its own fault.
+    expiry: int | None = None
     volcano: bool = True
     scheduler_conf: str = SCHEDULER_CONF
     queues: dict[str, dict[str, Any]] = field(default_factory=_queues)  # besides `default`

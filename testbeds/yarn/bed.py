@@ -21,7 +21,7 @@ from typing import Any
 from dromon.errors import EngineError, UsageError
 from testbeds import process
 from testbeds.process import Process
-from testbeds.yarn import config, jars, ready
+from testbeds.yarn import config, election, jars, ready
 from testbeds.yarn import plan as plans
 from testbeds.yarn.plan import HOST, Options, Plan
 
@@ -115,6 +115,9 @@ class Bed:
                 # The NameNode must be formatted first; the others need not wait for that.
                 for name in sorted(down, key=lambda n: n in ("namenode", "datanode")):
                     self._spawn(plan, name, java, place)
+                if len(plan.managers) > 1:
+                    self._wait(plan, plan.managers)
+                    self._activate(plan, plan.managers[0])
                 self._wait(plan, plan.daemons)
                 self._furnish(plan)
             except ready.NotYet as problem:
@@ -166,7 +169,7 @@ class Bed:
     def _stop(self) -> None:
         plan, processes = self.plan, self.processes
         # Who reports to another goes first: on its own it would ask for it until it is killed.
-        masters = ("namenode", "resourcemanager")
+        masters = ("namenode", *plan.managers)
         process.stop([p for name, p in processes.items() if name not in masters])
         process.stop([p for name, p in processes.items() if name in masters])
         # A killed NodeManager leaves its containers behind; each names its own directories.
@@ -219,6 +222,17 @@ class Bed:
             ready.label(self.plan, daemon, name)
         except ready.NotYet as problem:
             raise EngineError(f"The ResourceManager {problem}") from None
+
+    def activate(self, daemon: str) -> None:
+        """Of several ResourceManagers, have this one be active, and no other."""
+        self._known(daemon)
+        self._activate(self.plan, daemon)
+
+    def _activate(self, plan: Plan, daemon: str) -> None:
+        for other in plan.managers:
+            if other != daemon and self.is_alive(other):
+                election.ask(plan, other, "transitionToStandby")
+        election.ask(plan, daemon, "transitionToActive")
 
     def _known(self, daemon: str) -> None:
         if daemon not in self.plan.daemons:

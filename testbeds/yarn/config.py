@@ -95,12 +95,7 @@ def hdfs(plan: Plan, daemon: str) -> Settings:
 
 def yarn(plan: Plan, daemon: str, jars: str) -> Settings:
     settings = {
-        "yarn.resourcemanager.hostname": HOST,
-        "yarn.resourcemanager.address": plan.address("resourcemanager", "client"),
-        "yarn.resourcemanager.scheduler.address": plan.address("resourcemanager", "scheduler"),
-        "yarn.resourcemanager.resource-tracker.address": plan.address("resourcemanager", "tracker"),
-        "yarn.resourcemanager.admin.address": plan.address("resourcemanager", "admin"),
-        "yarn.resourcemanager.webapp.address": plan.address("resourcemanager", "web"),
+        **manager(plan, "resourcemanager"),
         "yarn.resourcemanager.scheduler.class": "org.apache.hadoop.yarn.server.resourcemanager."
         "scheduler.capacity.CapacityScheduler",
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "500",
@@ -122,8 +117,41 @@ def yarn(plan: Plan, daemon: str, jars: str) -> Settings:
         settings |= node(plan, daemon)
     if plan.options.expiry is not None:
         settings |= expiry(plan.options.expiry)
-    if plan.options.recovery:
+    if plan.options.recovery or len(plan.managers) > 1:
         settings |= recovery(plan)
+    if len(plan.managers) > 1:
+        settings |= availability(plan, daemon)
+    return settings
+
+
+def manager(plan: Plan, name: str, end: str = "") -> Settings:
+    """Where a ResourceManager is."""
+    places = {
+        "address": "client",
+        "scheduler.address": "scheduler",
+        "resource-tracker.address": "tracker",
+        "admin.address": "admin",
+        "webapp.address": "web",
+    }
+    prefix = "yarn.resourcemanager."
+    found = {f"{prefix}{key}{end}": plan.address(name, port) for key, port in places.items()}
+    return {f"{prefix}hostname{end}": HOST, **found}
+
+
+def availability(plan: Plan, daemon: str) -> Settings:
+    """Several ResourceManagers with one memory; which of them is active, the bed says."""
+    settings = {
+        "yarn.resourcemanager.ha.enabled": "true",
+        "yarn.resourcemanager.ha.rm-ids": ",".join(plan.managers),
+        "yarn.resourcemanager.ha.automatic-failover.enabled": "false",
+        "yarn.resourcemanager.cluster-id": "bed",
+        "yarn.client.failover-sleep-base-ms": "100",
+        "yarn.client.failover-sleep-max-ms": "1000",
+    }
+    if daemon in plan.managers:
+        settings["yarn.resourcemanager.ha.id"] = daemon
+    for name in plan.managers:
+        settings |= manager(plan, name, f".{name}")
     return settings
 
 

@@ -84,17 +84,17 @@ def find_java() -> Java:
 
 def fetch(version: str, tell: Tell) -> Path:
     """The directory of this version; downloads it if it is not here."""
+    name, program = f"hadoop-{version}", shutil.which("mvn") or ""
+    if not program and not (cache.folder() / name).exists():
+        raise MavenMissing(
+            f"Hadoop {version} is not in {cache.folder()}, and there is no `mvn` on the PATH."
+        )
 
     def make(scratch: Path) -> Path:
-        program = shutil.which("mvn")
-        if program is None:
-            raise MavenMissing(
-                f"Hadoop {version} is not in {cache.folder()}, and there is no `mvn` on the PATH."
-            )
         tell(f"fetching Hadoop {version} from Maven Central, once, about 100 MB")
         return _fetch_into(scratch, version, program)
 
-    return cache.made(f"hadoop-{version}", make)
+    return cache.made(name, make)
 
 
 def _fetch_into(scratch: Path, version: str, program: str) -> Path:

@@ -45,6 +45,7 @@ class Options:
     expiry: int | None = None  # seconds until a silent node, AM or container is given up
     recovery: bool = False  # the ResourceManager remembers across a restart
     settings: dict[str, str] = field(default_factory=dict)
+    managers: int = 1  # ResourceManagers; of several one is active, and they remember
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,10 @@ class Plan:
     @property
     def nodes(self) -> list[str]:
         return nodes(self.options)
+
+    @property
+    def managers(self) -> list[str]:
+        return managers(self.options)
 
     def address(self, daemon: str, port: str) -> str:
         return f"{HOST}:{self.ports[daemon][port]}"
@@ -87,8 +92,8 @@ def from_json(data: Mapping[str, Any]) -> Plan:
 
 
 def kind(daemon: str) -> str:
-    """`node2` is a node; every other daemon is the only one of its kind."""
-    return daemon if daemon in _PORTS else "node"
+    """`node2` is a node."""
+    return daemon.rstrip("0123456789")
 
 
 def main_class(daemon: str) -> str:
@@ -99,11 +104,16 @@ def nodes(options: Options) -> list[str]:
     return [f"node{n}" for n in range(1, options.nodes + 1)]
 
 
+def managers(options: Options) -> list[str]:
+    more = [f"resourcemanager{n}" for n in range(2, options.managers + 1)]
+    return ["resourcemanager", *more]
+
+
 def make(directory: str, options: Options, is_free: Callable[[int], bool]) -> Plan:
     """The same directory gets the same ports again, where nobody else has taken them."""
     places = LAST_PORT - FIRST_PORT
     start = zlib.crc32(directory.encode()) % places
     free = (port for n in range(places) if is_free(port := FIRST_PORT + (start + n) % places))
-    names = ["namenode", "datanode", "resourcemanager", *nodes(options)]
+    names = ["namenode", "datanode", *managers(options), *nodes(options)]
     ports = {name: {use: next(free) for use in _PORTS[kind(name)]} for name in names}
     return Plan(dir=directory, options=options, ports=ports)

@@ -24,7 +24,7 @@ def check(plan: Plan, daemon: str) -> None:
             case "datanode":
                 datanode(plan)
             case "resourcemanager":
-                resourcemanager(plan)
+                resourcemanager(plan, daemon)
             case _:
                 node(plan, daemon)
     except (KeyError, TypeError, ValueError):
@@ -49,9 +49,10 @@ def datanode(plan: Plan) -> None:
         raise NotYet("has not reported its blocks")
 
 
-def resourcemanager(plan: Plan) -> None:
-    info = get(f"{plan.web('resourcemanager')}/ws/v1/cluster/info")["clusterInfo"]
-    if info["state"] != "STARTED" or info["haState"] != "ACTIVE":
+def resourcemanager(plan: Plan, daemon: str) -> None:
+    info = get(f"{plan.web(daemon)}/ws/v1/cluster/info")["clusterInfo"]
+    enough = ("ACTIVE",) if len(plan.managers) == 1 else ("ACTIVE", "STANDBY")
+    if info["state"] != "STARTED" or info["haState"] not in enough:
         raise NotYet(f"{info['state']} and {info['haState']}")
 
 

@@ -33,11 +33,12 @@ def checked(
         try:
             valid = model.model_validate(_without(data, (), removed))
         except ValidationError as error:
+            gone = list(removed)
             for details in error.errors(include_url=False):
                 wrong = _wrong(model, details, document)
                 if wrong is None:
                     continue
-                if not starts_with_any(wrong.path, removed):  # else it was taken out for a reason
+                if not starts_with_any(wrong.path, gone):  # else it was taken out for a reason
                     wrongs.append(wrong)
                 removed.append(wrong.path[:-1] if details["type"] == "missing" else wrong.path)
             continue

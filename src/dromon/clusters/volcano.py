@@ -85,7 +85,8 @@ def _priorities(site: Site) -> list[dict[str, Any]]:
         body["value"] = priority.value
         never = priority.preempt == "never"
         body["preemptionPolicy"] = "Never" if never else "PreemptLowerPriority"
-        body["globalDefault"] = priority.default
+        if priority.default:  # false is not kept: every apply would find a difference
+            body["globalDefault"] = True
         if priority.description:
             body["description"] = priority.description
         found.append(body)

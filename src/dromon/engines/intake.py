@@ -8,7 +8,7 @@ import getpass
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,8 +77,15 @@ def label(text: str) -> str:
 class Intake:
     """Takes requests in. Holds the store and the indexes; safe to use from several threads."""
 
-    def __init__(self, blobs: BlobStore, index_dir: str) -> None:
+    def __init__(
+        self,
+        blobs: BlobStore,
+        index_dir: str,
+        has_secrets: Callable[[spec.Job], bool] = lambda job: False,
+    ) -> None:
+        """`has_secrets`: the place has the values of this job's secrets itself."""
         self.blobs = blobs
+        self._has_secrets = has_secrets
         self.index_dir = index_dir
         self.user = getpass.getuser()
         self._hosts: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -204,6 +211,8 @@ class Intake:
         wanted |= set(job.secrets)
         if not wanted:
             return {}
+        if self._has_secrets(job):
+            return dict.fromkeys(wanted, "")
         environ = {**environ, **given}
         missing = sorted(wanted - set(environ))
         if missing:
@@ -302,7 +311,8 @@ def _inherited(environ: Mapping[str, str], supplied: Mapping[str, str]) -> dict[
 def _absolute_volumes(data: dict[str, Any], base: str) -> dict[str, Any]:
     for volume in data.get("volumes", {}).values():
         source = volume["source"]
-        if source != "node" and "://" not in source and volume.get("access") != "url":
+        is_path = source != "node" and "://" not in source and not source.startswith("pvc:")
+        if is_path and volume.get("access") != "url":
             volume["source"] = os.path.normpath(os.path.join(base, os.path.expanduser(source)))
     return data
 

@@ -352,6 +352,32 @@ def test_pods_run_on_while_their_kubelet_and_containerd_are_dead(bed: Bed) -> No
     assert bed.kubectl("logs", f"{name}-member-0").stdout == "begin\nend\n"
 
 
+def test_a_crashed_node_boots_and_has_lost_its_pods(bed: Bed) -> None:
+    name = named("victim")
+    made = gang(name, 1, "import time; time.sleep(4321)", nodeName="node2")
+    made["spec"]["policies"] = [{"event": "PodFailed", "action": "RestartJob"}]
+    post(bed.plan, JOBS, made)
+    assert eventually(lambda: phase(bed.plan, name) == "Running")
+    (before,) = pods(bed.plan, name)
+    bed.crash("node2")
+    assert not bed.is_alive("node2")
+    assert not bed.is_alive("containerd2")
+    assert cgroups.processes(bed.plan, "node2") == []
+    assert bed.is_alive("node1")
+    bed.start("containerd2")
+    bed.start("node2")
+
+    def runs_anew() -> bool:
+        return any(
+            pod["metadata"]["uid"] != before["metadata"]["uid"]
+            and pod["status"]["phase"] == "Running"
+            for pod in pods(bed.plan, name)
+        )
+
+    assert eventually(runs_anew)
+    api.call(bed.plan, "DELETE", f"{JOBS}/{name}")
+
+
 def test_up_again_changes_nothing_and_other_options_are_refused(bed: Bed) -> None:
     before = bed.processes
     bed.up(Options())
@@ -380,7 +406,7 @@ def test_status_tells_programs_where_everything_is(bed: Bed) -> None:
 def test_a_second_bed_with_fake_nodes_leaves_nothing_when_it_goes(
     new_bed: Callable[..., Bed], bed: Bed
 ) -> None:
-    second = new_bed(nodes=1, fake_nodes=20, fake_gpus=8, expiry=4)
+    second = new_bed(nodes=1, fake_nodes=20, fake_gpus=8, expiry=8)
     plan = second.plan
     assert plan.block != bed.plan.block
 
@@ -399,13 +425,14 @@ def test_a_second_bed_with_fake_nodes_leaves_nothing_when_it_goes(
     post(plan, JOBS, gang(name, 1, "import time; time.sleep(4321)", nodeName="node1"))
     assert eventually(lambda: phase(plan, name) == "Running")
     second.kill("node1")
-    second.kill("kwok")
     assert eventually(
         lambda: any("deletionTimestamp" in pod["metadata"] for pod in pods(plan, name))
     )
     assert b"4321" in b"".join(
         Path(f"/proc/{pid}/cmdline").read_bytes() for pid in cgroups.processes(plan, "node1")
     ), "a killed kubelet leaves its containers running"
+    nodes = api.items(plan, "/api/v1/nodes?labelSelector=type=kwok")
+    assert not any(node["spec"].get("taints") for node in nodes), "fake nodes are heard of"
 
     second.down()
     assert leftovers(plan) == []

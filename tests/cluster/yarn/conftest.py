@@ -3,7 +3,7 @@
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,9 +32,15 @@ def hadoop(lacking: Callable[[str], NoReturn]) -> None:
         lacking(str(error))
 
 
-def up(**options: Any) -> Bed:
+def options(settings: Mapping[str, str] | None = None, **more: Any) -> Options:
+    """Nodes are heard twice as often as else: much of what tests wait for is the next beat."""
+    beat = {"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "250"}
+    return Options(settings={**beat, **(settings or {})}, **more)
+
+
+def up(wanted: Options) -> Bed:
     made = Bed(tempfile.mkdtemp(prefix="dromon-yarn-", dir="/tmp"), tell=print)
-    made.up(Options(**options))
+    made.up(wanted)
     return made
 
 
@@ -46,7 +52,7 @@ def down(made: Bed) -> None:
 @pytest.fixture(scope="session")
 def bed(hadoop: None) -> Iterator[Bed]:
     """The bed as `up` makes it. Whoever kills a daemon of it starts it again."""
-    made = up()
+    made = up(options())
     yield made
     down(made)
 
@@ -59,16 +65,16 @@ class Guests:
     def __init__(self) -> None:
         self._bed: Bed | None = None
 
-    def __call__(self, **options: Any) -> Bed:
-        found = self._bed
-        if found is None or not self._is_whole(found, Options(**options)):
+    def __call__(self, **asked: Any) -> Bed:
+        found, wanted = self._bed, options(**asked)
+        if found is None or not self._is_whole(found, wanted):
             self.leave()
-            found = self._bed = up(**options)
+            found = self._bed = up(wanted)
         return found
 
-    def _is_whole(self, bed: Bed, options: Options) -> bool:
+    def _is_whole(self, bed: Bed, wanted: Options) -> bool:
         plan = bed.plan
-        return plan.options == options and all(bed.is_alive(daemon) for daemon in plan.daemons)
+        return plan.options == wanted and all(bed.is_alive(daemon) for daemon in plan.daemons)
 
     def leave(self) -> None:
         if self._bed is not None:
@@ -102,6 +108,12 @@ def frail(new_bed: Callable[..., Bed]) -> Bed:
 def place(new_bed: Callable[..., Bed]) -> Bed:
     """A bed with queues of every kind."""
     return new_bed(settings=queues.SETTINGS)
+
+
+@pytest.fixture(scope="session")
+def lasting_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For several files: what is packed for one of them is not packed again for another."""
+    return tmp_path_factory.mktemp("home")
 
 
 @pytest.fixture(scope="module")

@@ -58,6 +58,11 @@ class Model(str):
         return str(self)
 
 
+@pytest.fixture(scope="module")
+def home(lasting_home: Path) -> Path:
+    return lasting_home
+
+
 @pytest.fixture(autouse=True)
 def on_yarn(home: Path, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", bed.plan.conf())

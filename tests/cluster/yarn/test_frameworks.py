@@ -68,6 +68,11 @@ def said(output: str) -> Said:
     return Said([re.sub(r"^[a-z]+-\d+ *\| ", "", line) for line in output.splitlines()])
 
 
+@pytest.fixture(scope="module")
+def home(lasting_home: Path) -> Path:
+    return lasting_home
+
+
 @pytest.fixture
 def example(home: Path, dromon, bed: Bed, monkeypatch) -> Callable[..., Said]:
     """Runs examples/NAME/job.yaml on the bed to its end."""

@@ -168,7 +168,7 @@ def test_places_inside_a_configmap_are_those_of_the_file():
 
 def test_a_configuration_in_quotes_has_the_place_of_its_text():
     text = (
-        'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n'
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
         'data: {volcano-scheduler.conf: "actions: \\"allocat\\"\\ntiers: []\\n"}\n'
     )
     assert (4, 32, "error", "refused") in rules(text)

@@ -71,7 +71,6 @@ def test_a_priority_class_says_whether_it_preempts():
         "metadata": {"name": "urgent"},
         "value": 10000,
         "preemptionPolicy": "Never",
-        "globalDefault": False,
         "description": "Deadlines only.",
     }
     assert found["PriorityClass", "normal"]["globalDefault"] is True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -28,8 +28,16 @@ def access(context: Context) -> Access:
     return kubeconfig.find(path, "" if name == CURRENT else name, acting_as=context.user)
 
 
-def target(context: Context, api: Api, namespace: str, light: str) -> Target:
-    """Asks for what the cluster alone knows; what may not be asked stays unknown."""
+def target(
+    context: Context,
+    api: Api,
+    namespace: str,
+    light: str,
+    labels: Iterable[Mapping[str, str]],
+) -> Target:
+    """Asks for what the cluster alone knows; what may not be asked stays unknown. `labels`: of its
+    nodes."""
+    gpu_kinds = context.properties.get("gpu.label", GPU_KINDS)
     classes = {one["metadata"]["name"]: one for one in _may(api, volcano.PRIORITY_CLASS)}
     queues, has_volcano = _queues(api)
     default = next((name for name, one in classes.items() if one.get("globalDefault")), "")
@@ -43,7 +51,8 @@ def target(context: Context, api: Api, namespace: str, light: str) -> Target:
         default_priority_class=default,
         queues=queues,
         gpu_resource=context.properties.get("gpu.resource", GPU),
-        gpu_kinds=context.properties.get("gpu.label", GPU_KINDS),
+        gpu_kinds=gpu_kinds,
+        gpu_products=tuple(sorted({each[gpu_kinds] for each in labels if gpu_kinds in each})),
         node_labels=_labels(context),
         host_path_allowed=context.properties.get("host.paths", "") == "yes",
         run_as=_run_as(context),

@@ -21,7 +21,7 @@ from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.jobs import Jobs, kind_of
 from dromon.engines.kubernetes.lines import PodLines, Wanted, from_record
 from dromon.engines.kubernetes.live import Silent
-from dromon.engines.kubernetes.manifest import LACKS, compile_launch, lacking
+from dromon.engines.kubernetes.manifest import LACKS, compile_launch, content_token, lacking
 from dromon.engines.kubernetes.nodes import nodes_of, refuse_impossible
 from dromon.engines.kubernetes.refusals import ApiError
 from dromon.engines.kubernetes.store import Store
@@ -78,7 +78,14 @@ class KubernetesEngine:
         from dromon.engines.kubernetes import packing
 
         light = packing.light(self.home.cache)
-        return cluster.target(self.context, self.api, self.namespace, light.digest)
+        labels = [node.labels for node in self.cluster_nodes or ()]
+        return cluster.target(self.context, self.api, self.namespace, light.digest, labels)
+
+    @cached_property
+    def cluster_nodes(self) -> tuple[situation.Node, ...] | None:
+        """As they were when this engine was made, and as if nobody used them; None: we may not
+        look."""
+        return situation.nodes(self.api, is_empty=True)
 
     @cached_property
     def store(self) -> Store | None:
@@ -95,7 +102,10 @@ class KubernetesEngine:
         from dromon.engines.intake import Intake
         from dromon.storage.blobs import BlobStore
 
-        return Intake(BlobStore(self.blobs), self.home.path("index"))
+        def has_secrets(job: Any) -> bool:
+            return bool(job.kubernetes.get("secret"))
+
+        return Intake(BlobStore(self.blobs), self.home.path("index"), has_secrets)
 
     @property
     def blobs(self) -> str:
@@ -132,7 +142,7 @@ class KubernetesEngine:
     def refuse_impossible(self, request: Mapping[str, Any]) -> None:
         """Not where nodes come when they are needed."""
         if self.context.properties.get("nodes.grow", "") != "yes":
-            refuse_impossible(request["objects"][0], self.api)
+            refuse_impossible(request["objects"][0], self.cluster_nodes)
 
     def status(self, ref: JobRef) -> JobStatus:
         job = self.jobs.read(ref)
@@ -291,7 +301,9 @@ class KubernetesEngine:
         from dromon.engines.kubernetes import packing
         from dromon.storage.blobs import BlobStore
 
-        found = plans.planned(self, self._take(request))
+        # In a repository the same job file makes the same manifest, another one a job of its own.
+        token = content_token(self._take(request).launch)
+        found = plans.planned(self, self._take({**request, "token": token}))
         try:
             made = packing.manifest(found["request"], BlobStore(self.blobs), self.home.cache)
         except Refused as refused:

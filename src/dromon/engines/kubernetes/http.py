@@ -5,6 +5,7 @@ What the objects mean is not known here. Threads may share an `Api`.
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from dromon.engines.kubernetes.wire import Head
 
 MANAGER = "dromon"  # who the server says changed a field
 PAGE = 500  # objects in one answer
+LARGE = 500_000  # bytes of an answer
 JSON = "application/json"
 NAMES = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 PATCHES = {
@@ -324,7 +326,7 @@ class Api:
             wants.append(("Content-Type", content))
         _, stream = self._asker.ask(verb, method, target, kind, data, wants, repeatable, whole=True)
         try:
-            return json.loads(b"".join(stream))
+            return _parsed(stream.read())
         except ValueError:
             raise self._strange() from None
 
@@ -333,6 +335,17 @@ class Api:
             f"{self.access.server.url} answers as no API server does",
             hint=f"Is the address in {self.access.words} right? A login page may be in front.",
         )
+
+
+def _parsed(text: bytes) -> Any:
+    """Large ones without the collector, which would go through them again and again meanwhile."""
+    if len(text) < LARGE or not gc.isenabled():
+        return json.loads(text)
+    gc.disable()
+    try:
+        return json.loads(text)
+    finally:
+        gc.enable()
 
 
 def trimmed(page: Object, keep: Callable[[Object], Object] | None) -> list[Object]:

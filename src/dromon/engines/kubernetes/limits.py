@@ -90,17 +90,16 @@ def guaranteed(s: Situation, now: float) -> Waiting | None:
 
 
 def impossible(s: Situation, now: float) -> Waiting | None:
-    """Even an empty cluster could not hold it."""
-    if s.nodes is None:
+    """Even an empty cluster could not hold it, were all its nodes up."""
+    if s.nodes is None or not peers.wanted(s):
         return None
     wanted = room.shapes(s.job)
-    if not peers.wanted(s):
-        return None
+    nodes = [node._replace(is_ready=True, is_open=True) for node in s.nodes]
     for shape in wanted:
-        good = room.suitable(shape, s.nodes)
+        good = room.suitable(shape, nodes)
         if not good:
             return Waiting(
-                f"no node suits {shape.role}: {room.objections(shape, s.nodes) or 'there is none'}",
+                f"no node suits {shape.role}: {room.objections(shape, nodes) or 'there is none'}",
                 "impossible",
                 unblock=("a node gets the label or loses the taint", "the job asks for others"),
             )
@@ -114,17 +113,44 @@ def impossible(s: Situation, now: float) -> Waiting | None:
                 missing=missing,
                 unblock=("the job asks for less", "a larger node is added"),
             )
-    whole = room.fit(wanted, s.nodes, lambda node: node.total)
+    whole = room.fit(wanted, nodes, lambda node: node.total)
     if whole.shape is not None:
         shape = whole.shape
         return Waiting(
-            f"it needs {_pods(shape)} at once, and the whole cluster has"
+            f"it needs {_pods(shape, _scarce(shape, whole))} at once, and the whole cluster has"
             f" room for {whole.placed}{_others(shape, s)}",
             "impossible",
             missing=_times(shape, shape.least - whole.placed),
             unblock=("the job asks for less", "nodes are added"),
         )
     return None
+
+
+def nodes_down(s: Situation, now: float) -> Waiting | None:
+    """It would fit, were the nodes up that are not."""
+    if s.nodes is None or not peers.wanted(s):
+        return None
+    found = room.fit(room.shapes(s.job), s.nodes, lambda node: node.total)
+    shape = found.shape
+    if shape is None:
+        return None
+    down = [node for node in s.nodes if not (node.is_ready and node.is_open)]
+    names = stuck.members([node.name for node in down])
+    return Waiting(
+        f"it needs {_pods(shape, _scarce(shape, found))} at once, and the nodes that are up have"
+        f" room for {found.placed}{_others(shape, s)}",
+        "resources",
+        peers.position(s),
+        missing=_times(shape, shape.least - found.placed),
+        unblock=(f"{names} {'comes' if len(down) == 1 else 'come'} back",),
+    )
+
+
+def _scarce(shape: Shape, found: Fit) -> list[str]:
+    """The kinds of which there is not enough; all of them where nodes only cut it badly."""
+    whole = quantities.total(found.room.values())
+    lacking = quantities.short(quantities.times(shape.asks, shape.least), whole)
+    return [kind for kind in shape.asks if kind in lacking] or [*shape.asks]
 
 
 def no_room(s: Situation, now: float) -> Waiting | None:
@@ -221,6 +247,7 @@ def _preemption(s: Situation, holders: list[Peer], now: float) -> tuple[str, ...
 CASES: tuple[stuck.Case, ...] = (
     impossible,
     above_capability,
+    nodes_down,
     at_capability,
     no_room,
     guaranteed,

@@ -42,7 +42,7 @@ LACKS = {
 def compile_launch(launch: Launch, target: Target) -> Submission:
     job = Job.from_data(dict(launch.job))
     hatch = hatches.read(job.kubernetes, job.roles)
-    image, environment, notes = _image(launch, job, target)
+    image, environment, notes = _image(launch, target)
     _refuse(launch, job, environment, target)
     plan = gang_plan(launch.id, job)
     volumes = {
@@ -100,8 +100,7 @@ def content_token(launch: Launch) -> str:
     Of a launch made with a token that is always the same: its own id may stand anywhere in it.
     """
     artifacts = [a and a.digest for a in (launch.code, launch.payload)]
-    content = [launch.id, launch.job, artifacts, launch.environment]
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    text = json.dumps([launch.id, launch.job, artifacts], sort_keys=True, ensure_ascii=False)
     return base64.b32encode(hashlib.sha256(text.encode()).digest())[:6].decode().lower()
 
 
@@ -176,7 +175,7 @@ def _role(job: Job, name: str, paths: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _image(launch: Launch, job: Job, target: Target) -> tuple[str, dict[str, Any], list[str]]:
+def _image(launch: Launch, target: Target) -> tuple[str, dict[str, Any], list[str]]:
     """The image, the environment in it or shipped to it, and what to tell the user."""
     given = str(launch.environment.get("image", ""))
     image = given or target.image

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dromon.engines import base
@@ -42,9 +42,9 @@ def amounts(vector: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def refuse_impossible(job: Mapping[str, Any], api: Api) -> None:
+def refuse_impossible(job: Mapping[str, Any], nodes: Sequence[Node] | None) -> None:
     """Only what is certain: were the cluster empty, and as it is now."""
-    usable = [node for node in situation.nodes(api, is_empty=True) or () if node.is_ready]
+    usable = [node for node in nodes or () if node.is_ready]
     if not usable:
         return
     wanted = room.shapes(job)

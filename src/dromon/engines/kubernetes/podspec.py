@@ -82,8 +82,8 @@ def _spec(shape: Shape, name: str, role: Role, hatches: Hatches, target: Target)
         **_container(shape, MAIN, ["kubernetes-member", name], hatches, target),
         "env": _env(target),
         "ports": [
-            {"containerPort": volcano.LINE_PORT, "name": "line"},
-            {"containerPort": volcano.PAGE_PORT, "name": "page"},
+            {"containerPort": volcano.LINE_PORT, "name": "line", "protocol": "TCP"},
+            {"containerPort": volcano.PAGE_PORT, "name": "page", "protocol": "TCP"},
         ],
         "resources": _resources(role.resources, target),
         "terminationMessagePath": "/dev/termination-log",

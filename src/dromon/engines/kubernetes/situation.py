@@ -164,7 +164,7 @@ def gather(api: Api, namespace: str, name: str) -> Situation:
         claim: looking.claim(claim)
         for claim in sorted({c for spec in _specs(job) for c in podfacts.claims(spec)})
     }
-    about = {name, *(one["metadata"]["name"] for one in pods), *claims}
+    about = {name, *(one["metadata"]["name"] for one in pods), *_pod_names(job), *claims}
     if group is not None:
         about.add(group.name)
     return Situation(
@@ -274,6 +274,13 @@ def _specs(job: Object) -> list[Object]:
     if not templates and spec.get("template"):
         templates = [spec["template"]]
     return [template.get("spec") or {} for template in templates]
+
+
+def _pod_names(job: Object) -> Iterable[str]:
+    """Those Volcano gives, also to pods that are gone: what was said of them is still of use."""
+    for task in (job.get("spec") or {}).get("tasks") or ():
+        for index in range(int(task.get("replicas", 1))):
+            yield f"{job['metadata']['name']}-{task.get('name', '')}-{index}"
 
 
 def _holds(pod: Object) -> bool:

@@ -220,7 +220,7 @@ def _without_word(
 def first_failure(job: Object, found: Mapping[str, PodFacts], attempt: int) -> Verdict | None:
     """The verdict on the pod that failed first. Pods that were told to end fail after it."""
     ends = [(member, end) for member, pod in found.items() if (end := podfacts.end(pod))]
-    own = [one for one in ends if not _was_told(one[1])] or ends
+    own = [one for one in ends if not was_told(one[1])] or ends
     if not own:
         return _never_started(job, found, attempt)
     order = ranks(job)
@@ -235,7 +235,7 @@ def first_failure(job: Object, found: Mapping[str, PodFacts], attempt: int) -> V
                       "last_lines": lines})  # fmt: skip
 
 
-def _was_told(end: End) -> bool:
+def was_told(end: End) -> bool:
     return end.cause == causes.USER_ERROR and end.signal == TERM
 
 

@@ -6,7 +6,7 @@ Every function looks for one thing: ``(Situation, now) -> Waiting | None``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from dromon.engines.base import Waiting
 from dromon.engines.kubernetes import quantities, room
@@ -16,14 +16,11 @@ from dromon.units import format_duration
 
 Case = Callable[[Situation, float], Waiting | None]
 
-_QUOTA = re.compile(
-    r"exceeded quota: ([^,\s]+), requested: (.+?), used: (.+?), limited: (.+?)(?:\]|$)"
-)
+# Volcano prints the API server's answer as Go does, with the sentence somewhere inside.
+_SENTENCE = re.compile(r'Message:"((?:[^"\\]|\\.)*)"')
+_QUOTA = re.compile(r"exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: ([^\s\]]+)")
 _MISSING = re.compile(r'(secret|configmap) "([^"]+)" not found', re.IGNORECASE)
 _KEY = re.compile(r"couldn't find key (\S+) in (Secret|ConfigMap) \S+?/(\S+)")
-_TAG = re.compile(
-    r"^(?:error creating pods?:? *)?\[?(?:failed to create pod [^,]+, err: )?", re.IGNORECASE
-)
 _WORDS = {"secret": "secret", "configmap": "ConfigMap"}
 
 
@@ -42,37 +39,50 @@ def uncreated(s: Situation, now: float) -> Waiting | None:
     if said is None or len(s.pods) >= wanted:
         return None
     there = f"{len(s.pods)} of its {wanted} pods are there" if s.pods else "its pods cannot be made"
-    quota = _QUOTA.search(said.message)
-    if quota:
-        name, requested, used, limited = quota.groups()
-        users = _holders_here(s)
+    words = _sentence(said.message)
+    quota = _QUOTA.search(words)
+    if quota is None:
         return Waiting(
-            f"{there}: quota {name} of namespace {s.namespace} allows {limited} and {used} is in"
-            f" use, a pod asks for {requested}",
-            "resources",
-            holders=users,
-            missing=_over(quota.groups()),
-            unblock=(
-                *(f"{user} ends" for user in users[:1]),
-                f"quota {name} is raised",
-                "the job asks for less",
-            ),
+            f"{there}: {words.rpartition(' is forbidden: ')[2][:400]}",
+            "impossible",
+            unblock=("whoever runs the cluster allows it", "the job asks for something else"),
         )
-    words = said.message.split(" is forbidden: ")[-1]
+    name = quota[1]
+    asked, used, limited = (_amounts(text) for text in quota.groups()[1:])
+    users = _holders_here(s)
     return Waiting(
-        f"{there}: {_TAG.sub('', words).rstrip(']. ')[:400]}",
-        "impossible",
-        unblock=("whoever runs the cluster allows it, or the job asks for something else",),
+        f"{there}: quota {name} of namespace {s.namespace} allows {quantities.told(limited)}, of"
+        f" which {quantities.told(used)} {_is(used)} in use, and a pod asks for"
+        f" {quantities.told(asked)}",
+        "resources",
+        holders=users,
+        missing=quantities.short(quantities.total((asked, used)), limited, absent=float("inf")),
+        unblock=(
+            *(f"{user} ends" for user in users[:1]),
+            f"quota {name} is raised",
+            "the job asks for less",
+        ),
     )
 
 
-def _over(groups: tuple[str, ...]) -> dict[str, float]:
-    vectors = [
-        quantities.vector(dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair))
-        for text in groups[1:]
-    ]
-    asked, used, limited = vectors
-    return quantities.short(quantities.total((asked, used)), limited, absent=float("inf"))
+def _sentence(said: str) -> str:
+    if found := _SENTENCE.search(said):
+        return found[1].replace('\\"', '"')
+    return said.partition(", err: ")[2].rstrip("]") or said
+
+
+def _amounts(text: str) -> dict[str, float]:
+    """Of "requests.cpu=10m,pods=3", by the plain names of resources."""
+    pairs = dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+    return {plain(kind): amount for kind, amount in quantities.vector(pairs).items()}
+
+
+def plain(kind: str) -> str:
+    return kind.removeprefix("requests.").removeprefix("limits.").removeprefix("count/")
+
+
+def _is(amounts: Mapping[str, float]) -> str:
+    return "is" if len(amounts) == 1 else "are"
 
 
 def over_quota(s: Situation, now: float) -> Waiting | None:
@@ -89,16 +99,15 @@ def over_quota(s: Situation, now: float) -> Waiting | None:
         after = quantities.total((relevant, {k: quota.used.get(k, 0.0) for k in relevant}))
         missing = quantities.short(after, quota.hard)
         if missing:
-            plain = {kind.removeprefix("requests."): n for kind, n in quota.hard.items()
-                     if kind in missing}  # fmt: skip
-            used = {kind.removeprefix("requests."): quota.used.get(kind, 0.0) for kind in missing}
+            most = {plain(kind): quota.hard[kind] for kind in missing}
+            used = {plain(kind): quota.used.get(kind, 0.0) for kind in missing}
             users = _holders_here(s)
             return Waiting(
-                f"quota {quota.name} of namespace {s.namespace} allows {quantities.told(plain)}"
-                f" and {quantities.told(used)} is in use: there is no room for its pods",
+                f"quota {quota.name} of namespace {s.namespace} allows {quantities.told(most)}, of"
+                f" which {quantities.told(used)} {_is(used)} in use: there is no room for its pods",
                 "resources",
                 holders=users,
-                missing={kind.removeprefix("requests."): n for kind, n in missing.items()},
+                missing={plain(kind): amount for kind, amount in missing.items()},
                 unblock=(*(f"{user} ends" for user in users[:1]), f"quota {quota.name} is raised"),
             )
     return None

@@ -25,7 +25,7 @@ RECENT = 60.0  # seconds between an eviction and what Volcano makes of it
 # What Volcano says of every gang that is not placed, and what tells nobody anything.
 _NOISE = re.compile(
     r"\d+/\d+ tasks in gang unschedulable: |pod group is (?:not )?ready(?:, \d+ \w+)*"
-    r"|Pending: \d+ Unschedulable"
+    r"|Pending: \d+ Unschedulable|\.? ?Origin reason is \S+:"
 )
 _GONE = {causes.PREEMPTED: "preempted", causes.EVICTED: "evicted", causes.LOST: "lost"}
 
@@ -39,15 +39,8 @@ def explain(situation: Situation, now: float) -> Waiting:
 
 
 def _after_preemption(s: Situation, found: Waiting) -> Waiting:
-    begins = "it needs "
-    if (
-        found.reason != "resources"
-        or not found.sentence.startswith(begins)
-        or not _was_preempted(s)
-    ):
-        return found
-    rest = found.sentence.removeprefix(begins)
-    return found._replace(sentence=f"it was preempted and needs {rest}")
+    taken = _taken(s) if found.reason == "resources" else ""
+    return found._replace(sentence=f"{taken}; {found.sentence}") if taken else found
 
 
 def of_gang(standing: Mapping[str, Any], now: float) -> Waiting | None:
@@ -136,29 +129,36 @@ def ending(s: Situation, now: float) -> Waiting | None:
 
 
 def _reason(s: Situation) -> str:
+    if taken := _taken(s):
+        return taken
     for member, pod in s.pods.items():
-        taken = podfacts.taken_by(pod)
-        if taken is not None:
-            return f"{member} was {_GONE[taken[0]]}{_for_whom(s, taken[0])}"
-    if _was_preempted(s):
-        return f"it was preempted{_for_whom(s, causes.PREEMPTED)}"
+        taken_by = podfacts.taken_by(pod)
+        if taken_by is not None:
+            return f"{member} was {_GONE[taken_by[0]]}"
     ends = [(member, end) for member, pod in s.pods.items() if (end := podfacts.end(pod))]
-    if ends:
-        member, first = min(ends, key=lambda one: one[1].at)
+    own = [one for one in ends if not (status.was_told(one[1]) or s.pods[one[0]].deleted)]
+    if own:
+        member, first = min(own, key=lambda one: one[1].at)
         return f"{member} {first.how}"
     return "a pod was lost"
 
 
-def _was_preempted(s: Situation) -> bool:
-    """Since it last ran: the pods that were marked are gone, and Volcano's event is left."""
+def _taken(s: Situation) -> str:
+    """Whether it was preempted since it last ran. The pods that were marked may be gone; Volcano's
+    event is left, and only that tells preemption from reclaim."""
     said = s.said("Evict")
     since = status.phase_since(s.job) or 0.0
-    return said is not None and said.at > since - RECENT and not said.message.endswith("reclaim")
+    if said is not None and said.at > since - RECENT:
+        if said.message.endswith("reclaim"):
+            return "its room was taken back for another queue"
+        return f"it was preempted{_for_whom(s)}"
+    marks = [podfacts.taken_by(pod) for pod in s.pods.values()]
+    if any(mark is not None and mark[0] == causes.PREEMPTED for mark in marks):
+        return f"it was preempted{_for_whom(s)}"
+    return ""
 
 
-def _for_whom(s: Situation, cause: str) -> str:
-    if cause != causes.PREEMPTED:
-        return ""
+def _for_whom(s: Situation) -> str:
     above = [
         peer
         for peer in s.peers
@@ -234,8 +234,8 @@ def _volcanos_words(s: Situation) -> str:
     if s.group is not None:
         true = [c for c in s.group.conditions if c.kind == "Unschedulable" and c.is_true]
         found += [c.message for c in sorted(true, key=lambda c: -(c.since or 0.0))]
-        said = s.said("Unschedulable", "FailedScheduling", of=s.group.name)
-        found += [said.message] if said is not None else []
+        about = [e for e in s.events if e.name == s.group.name]
+        found += [e.message for e in about if e.reason in ("Unschedulable", "FailedScheduling")]
     conditions = (pod.condition("PodScheduled") for pod in s.pods.values())
     found += [c.message for c in conditions if c is not None and not c.is_true]
     words = (_NOISE.sub("", text).strip(" ;,.") for text in found)

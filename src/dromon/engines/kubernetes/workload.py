@@ -10,7 +10,15 @@ from dromon.engines.kubernetes.policies import MAX_RETRY, policies
 from dromon.lifecycle.plan import GangPlan
 
 PREEMPTABLE = "volcano.sh/preemptable"
-PLUGINS: Mapping[str, list[str]] = {"env": [], "svc": ["--publish-not-ready-addresses=true"]}
+# Of containers that are restarted in their pod, and ours never are. Volcano's webhook would write
+# it into the Job, and then take the same manifest, applied again, for a change that it denies.
+TASK_MAX_RETRY = 3
+# No network policy of Volcano's, which lets nobody but the job's own pods in: our client comes
+# through the API server, and proves that it knows the job's key.
+PLUGINS: Mapping[str, list[str]] = {
+    "env": [],
+    "svc": ["--publish-not-ready-addresses=true", "--disable-network-policy=true"],
+}
 
 
 def volcano_job(
@@ -31,6 +39,7 @@ def volcano_job(
         "schedulerName": "volcano",
         "tasks": [
             {
+                "maxRetry": TASK_MAX_RETRY,
                 "minAvailable": role.min,
                 "name": role.name,
                 "replicas": role.replicas,

@@ -36,6 +36,7 @@ from dromon.engines.local.journal import Journal, JournalFull
 from dromon.engines.local.lines import Lines
 from dromon.engines.local.machine import survey
 from dromon.engines.local.runner import Runner
+from dromon.engines.local.starts import Starts
 from dromon.errors import DromonError
 from dromon.lifecycle import events as ev
 from dromon.storage.blobs import BlobStore
@@ -67,6 +68,7 @@ class Daemon:
         locks = Locks(home.path("gpus") if own else None)
         user = getpass.getuser()
         self.lines = Lines(self.loop, self)
+        self.starts = Starts(self.loop, self._send, int(self.machine.cpus))
         self.runner = Runner(
             home, self.machine, self.blobs, locks, self.lines, user, self.loop,
             happen=self.happen, built=self.built, kept=self.kept,
@@ -87,6 +89,9 @@ class Daemon:
     # ---- the arbiter's hands --------------------------------------------------------------------
 
     def send(self, peer: int, message: dict[str, Any]) -> None:
+        self.starts.send(peer, message)
+
+    def _send(self, peer: int, message: dict[str, Any]) -> None:
         wire = self.agents.get(peer)
         if wire is not None:
             wire.send(message)
@@ -213,6 +218,8 @@ class Daemon:
 
     def on_message(self, wire: server.Peer, message: Message) -> None:
         assert wire.admitted is not None
+        if message.get("op") == "exited":
+            self.starts.ended(wire.number)
         job = self.arbiter.jobs.get(wire.admitted.job)
         if job is None:  # it ended while this was on its way
             wire.send(BYE)
@@ -225,6 +232,7 @@ class Daemon:
 
     def on_gone(self, wire: server.Peer) -> None:
         self.agents.pop(wire.number, None)
+        self.starts.ended(wire.number)
         assert wire.admitted is not None
         job = self.arbiter.jobs.get(wire.admitted.job)
         if job is None:

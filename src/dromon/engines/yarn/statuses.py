@@ -38,12 +38,18 @@ def status(report: Report, standing: Standing | None) -> JobStatus:
         user=report.user,
         verdict=verdict,
         members=tuple(_member(m) for m in told.get("members", ())),
-        resources={
-            "cpus": float(report.used.vcores),
-            "memory": float(report.used.memory * 2**20),
-            **{kind: float(n) for kind, n in report.used.others.items() if n},
-        },
+        resources=_resources(report),
     )
+
+
+def _resources(report: Report) -> dict[str, float]:
+    if report.is_terminal:  # YARN's own figures come to nothing some time after the end
+        return {"cpus": 0.0, "memory": 0.0}
+    return {
+        "cpus": float(report.used.vcores),
+        "memory": float(report.used.memory * 2**20),
+        **{kind: float(n) for kind, n in report.used.others.items() if n},
+    }
 
 
 def _queue(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Job files of all shapes, and launches of them. For the compiler's tests, here and on a cluster."""
+"""Job files of all shapes, and launches of them: for the tests of the compiler."""
 
 from typing import Any
 
@@ -129,7 +129,7 @@ def job_files(draw: Any) -> dict[str, Any]:
 @st.composite
 def launches(draw: Any) -> Launch:
     keys = draw(job_files())
-    supplied = {name: CANARY for name in keys.get("secrets", ())}
+    supplied = dict.fromkeys(keys.get("secrets", ()), CANARY)
     facts = {"user": draw(st.sampled_from(["al", "Al Ö", "-x@host.example-", "u" * 90]))}
     more: dict[str, Any] = {"supplied": supplied, "facts": facts}
     if draw(st.booleans()):

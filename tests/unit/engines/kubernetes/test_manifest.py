@@ -68,6 +68,7 @@ def test_a_gang_of_two_is_one_task_with_everything_said(make_request):
                 "schedulerName": "volcano",
                 "tasks": [
                     {
+                        "maxRetry": 3,
                         "minAvailable": 2,
                         "name": "worker",
                         "replicas": 2,
@@ -109,8 +110,8 @@ POD = {
             "image": "base@sha256:" + "0" * 64,
             "name": "main",
             "ports": [
-                {"containerPort": 8470, "name": "line"},
-                {"containerPort": 8471, "name": "page"},
+                {"containerPort": 8470, "name": "line", "protocol": "TCP"},
+                {"containerPort": 8471, "name": "page", "protocol": "TCP"},
             ],
             "resources": {"limits": AMOUNTS, "requests": AMOUNTS},
             "securityContext": {

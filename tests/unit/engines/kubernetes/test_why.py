@@ -5,10 +5,15 @@ from clusterview import Cluster
 
 from dromon.engines.kubernetes.why import explain, of_gang
 
+# As Volcano 1.14 has it.
 NO_QUOTA = (
-    "Error creating pods: [failed to create pod train-aaaaaa-worker-0, err: pods"
-    ' "train-aaaaaa-worker-0" is forbidden: exceeded quota: small,'
-    " requested: requests.cpu=1, used: requests.cpu=4, limited: requests.cpu=4]"
+    "Error creating pods: [failed to create pod train-aaaaaa-worker-1, err: &errors.StatusError"
+    '{ErrStatus:v1.Status{TypeMeta:v1.TypeMeta{Kind:"", APIVersion:""}, ListMeta:v1.ListMeta'
+    '{SelfLink:"", ResourceVersion:"", Continue:"", RemainingItemCount:(*int64)(nil)}, Status:'
+    '"Failure", Message:"pods \\"train-aaaaaa-worker-1\\" is forbidden: exceeded quota: small,'
+    ' requested: requests.cpu=1, used: requests.cpu=4, limited: requests.cpu=4", Reason:"Forbidden"'
+    ", Details:(*v1.StatusDetails)(0x162710ea1200), Code:403}} failed to create pod"
+    " train-aaaaaa-worker-0, err: &errors.StatusError{ErrStatus:v1.Status{TypeMeta:"
 )
 
 
@@ -151,10 +156,21 @@ def test_a_gang_too_big_for_the_whole_cluster(cluster):
     cluster.group(cluster.job(gpus=4, replicas=3))
     found = why(cluster)
     assert found.sentence == (
-        "it needs 3 pods of worker with 4 GPUs and 1 CPU each at once, and the whole cluster has"
-        " room for 2"
+        "it needs 3 pods of worker with 4 GPUs each at once, and the whole cluster has room for 2"
     )
     assert found.reason == "impossible"
+
+
+def test_a_node_that_is_down_does_not_make_it_impossible(cluster):
+    cluster.node("n1", gpus=4)
+    cluster.node("n2", gpus=4, ready=False)
+    cluster.group(cluster.job())
+    found = why(cluster)
+    assert found.sentence == (
+        "it needs 2 pods of worker with 4 GPUs each at once, and the nodes that are up have room"
+        " for 1 (not counted: 1 node not ready)"
+    )
+    assert (found.reason, found.unblock) == ("resources", ("n2 comes back",))
 
 
 def test_labels_nobody_has_and_taints_nobody_tolerates(cluster):
@@ -298,10 +314,10 @@ def test_volcanos_own_words_are_better_than_none(cluster):
 def test_who_may_not_see_nodes_hears_what_is_left_and_why_it_is_so_little(cluster):
     cluster.node("n1", gpus=1)
     cluster.forbidden = {("nodes", ""), ("pods", ""), ("jobs", "")}
-    cluster.group(cluster.job(), said="2/2 tasks in gang unschedulable")
+    cluster.group(cluster.job(), said="2/2 tasks in gang unschedulable: no DRA")
     found = why(cluster)
     assert found.sentence == (
-        "Volcano says: 2/2 tasks in gang unschedulable (you may not look at pods of other"
+        "Volcano says: no DRA (you may not look at pods of other"
         " namespaces; may not look at jobs of other namespaces; may not look at nodes)"
     )
 
@@ -329,11 +345,11 @@ def test_a_quota_that_keeps_pods_from_being_made(cluster):
     cluster.event("train-aaaaaa", "FailedCreatePod", NO_QUOTA, kind="Job")
     found = why(cluster)
     assert found.sentence == (
-        "its pods cannot be made: quota small of namespace ml allows requests.cpu=4 and"
-        " requests.cpu=4 is in use, a pod asks for requests.cpu=1"
+        "its pods cannot be made: quota small of namespace ml allows 4 CPUs, of which 4 CPUs is in"
+        " use, and a pod asks for 1 CPU"
     )
     assert found.reason == "resources"
-    assert (found.holders, found.missing) == (("other-bbbbbb",), {"requests.cpu": 1.0})
+    assert (found.holders, found.missing) == (("other-bbbbbb",), {"cpu": 1.0})
     assert found.unblock == (
         "other-bbbbbb ends", "quota small is raised", "the job asks for less",
     )  # fmt: skip
@@ -344,8 +360,8 @@ def test_a_quota_is_found_by_arithmetic_when_nobody_says_it(cluster):
     cluster.group(cluster.job(), "Pending")
     cluster.quota("gpus", {"requests.nvidia.com/gpu": "6"}, {"requests.nvidia.com/gpu": "0"})
     assert why(cluster).sentence == (
-        "quota gpus of namespace ml allows 6 GPUs and 0 GPUs is in use: there is no room for its"
-        " pods"
+        "quota gpus of namespace ml allows 6 GPUs, of which 0 GPUs is in use: there is no room for"
+        " its pods"
     )
 
 
@@ -482,10 +498,86 @@ def test_who_was_preempted_for_whom(cluster):
     cluster.pod(job, 0, "n1", deleted=310, conditions=[taken])
     found = why(cluster)
     assert found.sentence == (
-        "worker-0 was preempted for vip-bbbbbb, whose priority is higher; the gang begins anew"
+        "it was preempted for vip-bbbbbb, whose priority is higher; the gang begins anew"
         " once all have ended (1 pod left)"
     )
     assert found.reason == "backoff"
+
+
+def test_a_victim_that_waits_again_is_told_of_it(cluster):
+    cluster.node("n1", gpus=4)
+    cluster.runs("vip-bbbbbb", "n1", priority="high")
+    cluster.group(cluster.job(replicas=1))
+    cluster.event("train-aaaaaa-worker-0", "Evict", "Pod is evicted, because of preempt")
+    assert why(cluster).sentence.startswith(
+        "it was preempted for vip-bbbbbb, whose priority is higher; it needs 1 pod of worker"
+    )
+
+
+def test_a_reclaim_is_no_preemption(cluster):
+    cluster.node("n1", gpus=4)
+    job = cluster.job(phase="Restarting")
+    taken = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    cluster.pod(job, 0, "n1", deleted=310, conditions=[taken])
+    cluster.event("train-aaaaaa-worker-0", "Evict", "Pod is evicted, because of reclaim")
+    assert why(cluster).sentence.startswith("its room was taken back for another queue; the gang")
+
+
+def test_pods_ended_by_the_restart_are_not_its_reason(cluster):
+    cluster.node("n1")
+    job = cluster.job(phase="Restarting")
+    told = {"terminated": {"exitCode": 143, "reason": "Error"}}
+    cluster.pod(job, 0, "n1", phase="Failed", state=told)
+    assert why(cluster).sentence == "a pod was lost; the gang begins anew once all have ended"
+    failed = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    cluster.pod(job, 1, "n1", phase="Failed", state=failed)
+    assert why(cluster).sentence.startswith("worker-1 failed with exit code 3; the gang begins")
+
+
+def test_a_gang_that_runs_is_not_well_once_a_pod_is_being_taken(cluster):
+    cluster.node("n1")
+    job = cluster.job(phase="Running")
+    taken = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    cluster.pod(job, 0, "n1")
+    cluster.pod(job, 1, "n1", deleted=310, conditions=[taken])
+    assert why(cluster).sentence == (
+        "worker-1 was evicted; the gang begins anew once all have ended (1 pod left)"
+    )
+
+
+def test_room_that_volcano_makes_is_told(cluster):
+    cluster.node("n1", gpus=4)
+    low = cluster.job("low-bbbbbb", priority="low", phase="Running")
+    cluster.pod(low, 0, "n1", deleted=310)
+    said = "0/1 tasks in gang unschedulable: pod group is not ready, 1 Pipelined, 1 minAvailable"
+    cluster.group(cluster.job(replicas=1, priority="high"), said=said)
+    found = why(cluster)
+    assert found.sentence == "room is being made for it: low-bbbbbb must end first"
+    assert (found.reason, found.holders) == ("about to start", ("low-bbbbbb",))
+
+
+def test_what_volcano_says_of_every_gang_is_no_reason(cluster):
+    cluster.node("n1")
+    said = (
+        "2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable;"
+        " Pending: 2 Unschedulable"
+    )
+    cluster.group(cluster.job(), said=said)
+    found = why(cluster)
+    assert found.sentence.startswith("Volcano has not placed it for 5m00s although there")
+
+
+def test_of_volcanos_words_the_last_are_the_reason(cluster):
+    cluster.node("n1")
+    said = (
+        "2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable;"
+        " Pending: 2 Unschedulable. Origin reason is train-aaaaaa-worker-0: 0/1 nodes are"
+        " unavailable: 1 node(s) had no free port."
+    )
+    cluster.group(cluster.job(), said=said)
+    assert why(cluster).sentence == (
+        "Volcano says: 0/1 nodes are unavailable: 1 node(s) had no free port"
+    )
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ def test_a_job_is_over_only_when_yarn_says_so_too():
 def test_the_masters_verdict_counts_when_it_gave_one():
     found = status(report("FINISHED", "FAILED", ended=200.0), told("failed", FAILED))
     assert (found.state, found.ended) == ("failed", 200.0)
+    assert found.resources == {"cpus": 0.0, "memory": 0.0}
     assert found.verdict == FAILED
 
 

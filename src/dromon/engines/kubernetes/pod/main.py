@@ -83,9 +83,9 @@ def _fork(run: Callable[[], int]) -> int:
 
 def _coordinate(request: Mapping[str, Any], at: Places) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with the pod
-    key = at.key()
-    shell = Shell(request, at.home(request), key, line_port=places.LINE_PORT)
-    web = Web(shell, key, [], port=places.PAGE_PORT)
+    key = at.key(request)
+    shell = Shell(request, at.home(request), key, line_port=at.line_port)
+    web = Web(shell, key, [], port=at.page_port)
     web.start()
     return shell.run()
 

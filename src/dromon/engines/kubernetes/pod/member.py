@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import tarfile
 from collections.abc import Mapping
 from typing import Any
@@ -17,9 +19,9 @@ from dromon.engines.kubernetes.pod.places import Places
 
 def lay_out_record(record: Record, request: Mapping[str, Any], name: str, at: Places) -> None:
     os.makedirs(record.root, mode=0o700, exist_ok=True)
-    address = {"address": places.coordinator(request, name), "epoch": 0}
+    address = {"address": at.coordinator(request, name), "epoch": 0}
     _write(record.coordinator, json.dumps(address).encode())
-    _write(record.key, at.key())
+    _write(record.key, at.key(request))
     if request["config"]:
         _write(record.config, json.dumps(request["config"]).encode())
     supplied = at.supplied(request)
@@ -34,6 +36,21 @@ def lay_out_record(record: Record, request: Mapping[str, Any], name: str, at: Pl
         os.makedirs(record.checkpoints, exist_ok=True)
     if request["payload"] is not None:
         _unpack(at.blob(request, places.FUNCTION), f"{at.run}/function")
+    _lay_out_programs(str(request["python"]), at)
+
+
+def _lay_out_programs(python: str, at: Places) -> None:
+    """`python` and `python3` for commands, whatever the image calls its own. A link would hide
+    where its packages are."""
+    found = shutil.which(python)
+    if found is None:
+        return
+    os.makedirs(at.programs, exist_ok=True)
+    for name in ("python", "python3"):
+        path = f"{at.programs}/{name}"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec {shlex.quote(found)} "$@"\n')
+        os.chmod(path, 0o755)
 
 
 def plan(request: Mapping[str, Any], name: str, record: Record, at: Places) -> AgentPlan:
@@ -82,8 +99,9 @@ def _environment(
 ) -> dict[str, str]:
     """What the image says stays; what was for this process alone goes."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("DROMON_")}
-    if os.path.isdir(f"{at.environment}/bin"):
-        env["PATH"] = f"{at.environment}/bin:{env.get('PATH', os.defpath)}"
+    # What is shipped comes first, then what the image has, then what it has by another name.
+    shipped = [f"{at.environment}/bin"] if os.path.isdir(f"{at.environment}/bin") else []
+    env["PATH"] = ":".join([*shipped, env.get("PATH", os.defpath), at.programs])
     # `import dromon` for context() works in any environment, without installing it there.
     light = f"{at.root}/light/light.pyz"
     env["PYTHONPATH"] = ":".join(filter(None, (light, env.get("PYTHONPATH", ""))))

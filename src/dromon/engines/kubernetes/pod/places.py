@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dromon.agent.files import read_small
+from dromon.agent.files import read_small, write_small
 
 LIGHT = "/dromon/light/light.pyz"
 LINE_PORT = 8470  # agents to their coordinator
@@ -23,6 +23,9 @@ class Places:
 
     root: str = "/dromon"
     last_words: str = "/dev/termination-log"
+    line_port: int = LINE_PORT
+    page_port: int = PAGE_PORT
+    coordinator_host: str = ""  # else Volcano's name for the first pod
 
     @property
     def request(self) -> str:
@@ -41,6 +44,10 @@ class Places:
     def environment(self) -> str:
         return f"{self.run}/environment"
 
+    @property
+    def programs(self) -> str:
+        return f"{self.run}/bin"
+
     def home(self, request: Mapping[str, Any]) -> str:
         """What outlives the pod, where the cluster has a store; else what lies beside it."""
         store, job = request["store"], str(request["gang"]["job"])
@@ -54,15 +61,27 @@ class Places:
             return joined
         return f"{request['store']['path']}/blobs/{artifact['blob']}"
 
-    def key(self) -> bytes:
-        """The job's secret: our client's, or hashed from the one Volcano made for this job."""
+    def coordinator(self, request: Mapping[str, Any], member: str) -> str:
+        """Where an agent finds it."""
+        first, job = first_member(request), request["gang"]["job"]
+        host = self.coordinator_host or f"{job}-{first}.{job}"
+        return f"tcp:{'127.0.0.1' if member == first else host}:{self.line_port}"
+
+    def key(self, request: Mapping[str, Any]) -> bytes:
+        """The job's secret: our client's, or hashed from the one Volcano made for this job; a pod
+        that is alone and has none makes it up."""
         for name in ("secret/key", "ssh/id_rsa"):
             try:
                 found = read_small(f"{self.root}/{name}").strip()
             except OSError:
                 continue
             return found if name == "secret/key" else hashlib.sha256(found).hexdigest().encode()
-        raise OSError(f"there is no key in {self.root}/secret")
+        if request["volcano"]:
+            raise OSError(f"there is no key in {self.root}/secret")
+        made = f"{self.run}/key"
+        if not os.path.exists(made):
+            write_small(made, os.urandom(32).hex().encode())
+        return read_small(made)
 
     def supplied(self, request: Mapping[str, Any]) -> dict[str, str]:
         """Values of secrets: in one file of our client's, or each in one of its name."""
@@ -92,11 +111,3 @@ class Places:
 def first_member(request: Mapping[str, Any]) -> str:
     """The one whose pod holds the coordinator."""
     return f"{next(iter(request['roles']))}-0"
-
-
-def coordinator(request: Mapping[str, Any], member: str) -> str:
-    """Where agents find it: Volcano's names for pods, or right here."""
-    if member == first_member(request):
-        return f"tcp:127.0.0.1:{LINE_PORT}"
-    job = request["gang"]["job"]
-    return f"tcp:{job}-{first_member(request)}.{job}:{LINE_PORT}"
