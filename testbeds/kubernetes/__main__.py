@@ -94,7 +94,6 @@ def up(bed: Bed, args: argparse.Namespace) -> None:
             chosen["scheduler_conf"] = Path(args.scheduler_conf).read_text()
         except OSError as error:
             raise UsageError(f"--scheduler-conf: {error}") from None
-    images.archives(bed.tell)  # so that what is told below is about coming up alone
     begin = time.monotonic()
     bed.up(
         Options(

@@ -150,9 +150,9 @@ class Bed:
     def up(self, options: Options) -> None:
         """Does nothing for what runs already; a bed that has other options is refused."""
         need_root()
+        self._claim()
         tools = programs.get(self.tell)
         archives = images.archives(self.tell)
-        self._claim()
         with self._locked():
             with cache.lock("kubernetes-networks"):  # one bed at a time looks for a free one
                 plan = self._planned(options)
@@ -198,7 +198,7 @@ class Bed:
                     self._spawn(plan, tools, name)
             if plan.options.fake_nodes:
                 furnish.fake_nodes(plan)
-            self._wait(plan, plan.components, begin)
+            self._wait(plan, [name for name in plan.components if name not in FIRST], begin)
             for node in plan.nodes:
                 furnish.gpus(plan, node)
             self._until(lambda: furnish.settled(plan))

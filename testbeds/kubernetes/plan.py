@@ -3,6 +3,7 @@
 DIR/bed.json       the plan and the processes, written down by `bed`
 DIR/kubeconfig     of its administrator; alice.kubeconfig and bob.kubeconfig of its users
 DIR/shared         what every node mounts at the same path: the site's file server
+DIR/net            its network namespaces
 DIR/conf           certificates, keys, configuration files
 DIR/data/NAME      what a component keeps
 DIR/logs/NAME.log  what it says
@@ -85,7 +86,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Of its cgroup and of its interface on this machine; begins those of its namespaces."""
+        """Of its control group, and of its interface on this machine."""
         return f"dromon-{self.block}"
 
     @property
@@ -140,8 +141,8 @@ class Plan:
         return f"10.{self.block}.{number}.0/24"
 
     def netns(self, where: str) -> str:
-        """`where` is control, node1, node2 …"""
-        return f"{self.name}-{where}"
+        """The file that holds a network namespace; `where` is control, node1, node2 …"""
+        return f"{self.dir}/net/{where}"
 
     @property
     def kubeconfig(self) -> str:

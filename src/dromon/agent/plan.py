@@ -27,6 +27,7 @@ class AgentPlan:
     grace: float = 30.0  # told to the member in $DROMON_GRACE
     memory: Optional[int] = None  # bytes for the whole tree; watched by the agent
     cgroups: Tuple[str, ...] = ()  # directories whose cgroup.procs the member joins
+    inside: str = ""  # the cgroup of the agent and its member alone, where nobody joins another
     lease: Optional[float] = None  # stop after so long without the coordinator; None: never
     beat: float = 5.0  # seconds between two words about what the member uses
     buffer: int = 64 * 1024 * 1024  # captured output held in memory while the disk stalls

@@ -67,7 +67,7 @@ class Run:
         self._killed = False
         self._swept = False
         self._backlog = 0
-        self._samples = Samples(plan.cgroups)
+        self._samples = Samples(plan.cgroups or ((plan.inside,) if plan.inside else ()))
 
     @property
     def state(self) -> Message:

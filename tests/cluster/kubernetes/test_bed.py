@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testbeds.kubernetes import api, cgroups, network
+from testbeds.kubernetes import api, cgroups
 from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.commands import LASTS
 from testbeds.kubernetes.plan import GPU, IMAGE, Options, Plan
@@ -116,7 +116,6 @@ def leftovers(plan: Plan) -> list[str]:
     found = [f"process {pid}" for pid in cgroups.processes(plan)]
     found += [str(p) for p in Path("/sys/fs/cgroup").glob(f"*/{plan.name}")]
     found += [str(p) for p in Path("/sys/fs/cgroup").glob(plan.name)]
-    found += [str(p) for p in Path(network.FOLDER).glob(f"{plan.name}-*")]
     found += [str(p) for p in Path("/sys/class/net").glob(plan.name)]
     mounts = Path("/proc/mounts").read_text().splitlines()
     found += [line for line in mounts if plan.name in line or plan.dir in line]

@@ -98,7 +98,9 @@ class Cluster:
 
     def submit(self, name: str, queue: str, pods: int = 1, priority: str = "normal") -> str:
         amounts = {"cpu": "1", "memory": "1Gi", GPU: "1"}
-        main = {"name": "main", "image": IMAGE, "resources": {"limits": amounts}}
+        # Volcano sums up what a job needs from its requests alone.
+        asked = {"requests": amounts, "limits": amounts}
+        main = {"name": "main", "image": IMAGE, "resources": asked}
         spec = {"restartPolicy": "Never", "containers": [main], "nodeSelector": {"type": "kwok"},
                 "terminationGracePeriodSeconds": 0}  # fmt: skip
         task = {"name": "w", "replicas": pods, "minAvailable": pods, "template": {"spec": spec}}
@@ -214,7 +216,7 @@ def test_with_conformance_in_front_queues_evict_each_other_and_lint_says_so(
     assert named(PING_PONG) == {"reclaim-ping-pong"}
     cluster.configure(PING_PONG)
     fill_and_ask_back(cluster)
-    cluster.until(lambda: cluster.evictions() >= 3 * ROOM)  # half of ROOM would do
+    cluster.until(lambda: cluster.evictions() >= 2 * ROOM)  # a quarter of it would do
     cluster.configure(GOOD)  # the remedy
     cluster.until(lambda: cluster.running("b") == ROOM // 2)
     taken = cluster.evictions()

@@ -1,127 +1,23 @@
 """Every reason to wait, made on a real cluster with plain Volcano Jobs, and what is said of it."""
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
+from plainjobs import Site, command_to_queue
 from testbeds.kubernetes.bed import Bed
-from testbeds.kubernetes.plan import GPU, IMAGE
+from testbeds.kubernetes.plan import GPU
 
-from dromon.engines.base import Waiting, token
 from dromon.engines.kubernetes import kubeconfig, volcano
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.situation import gather
 from dromon.engines.kubernetes.watchdog import command, look
-from dromon.engines.kubernetes.why import explain
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
-PATIENCE = 60.0
-SLEEP = ["python3", "-c", "import time; time.sleep(600)"]
-
-
-class Site:
-    """A namespace of its own; everything in it goes when the test is through."""
-
-    def __init__(self, bed: Bed) -> None:
-        self.bed = bed
-        self.api = Api(kubeconfig.find(str(bed.kubeconfig)))
-        self.namespace = f"why-{token()}"
-        self.queues: list[str] = []
-        self.api.create(volcano.NAMESPACE, "", {"metadata": {"name": self.namespace}})
-
-    def close(self) -> None:
-        for job in self.api.list(volcano.JOB, self.namespace):
-            self.api.delete(volcano.JOB, self.namespace, job["metadata"]["name"], background=False)
-        self.until(lambda: not self.api.list(volcano.POD, self.namespace))
-        for queue in self.queues:
-            self.shut(queue)
-            self.api.delete(volcano.QUEUE, "", queue)
-        self.api.delete(volcano.NAMESPACE, "", self.namespace)
-        self.api.close()
-
-    def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not holds():
-            assert time.monotonic() < deadline
-            time.sleep(0.25)
-
-    def queue(self, **spec: Any) -> str:
-        name = f"why-{token()}"
-        body = {"metadata": {"name": name}, "spec": {"weight": 1, "parent": "root", **spec}}
-        self.api.create(volcano.QUEUE, "", body)
-        self.queues.append(name)
-        self.until(lambda: self.queue_state(name) == "Open")
-        return name
-
-    def shut(self, name: str) -> None:
-        if self.queue_state(name) != "Closed":
-            self.send(command_to_queue(self.api, name, "CloseQueue"))
-        self.until(lambda: self.queue_state(name) == "Closed")
-
-    def queue_state(self, name: str) -> str:
-        found = self.api.read(volcano.QUEUE, "", name) or {}
-        return str((found.get("status") or {}).get("state") or "")
-
-    def send(self, body: Any) -> None:
-        self.api.create(volcano.COMMAND, self.namespace, body)
-
-    def submit(
-        self,
-        name: str,
-        gpus: int = 0,
-        replicas: int = 1,
-        queue: str = "default",
-        priority: str = "normal",
-        container: Any = None,
-        **pod: Any,
-    ) -> str:
-        amounts = {"cpu": "10m", "memory": "16Mi", **({GPU: str(gpus)} if gpus else {})}
-        main = {
-            "name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": SLEEP,
-            "resources": {"requests": amounts, "limits": amounts}, **(container or {}),
-        }  # fmt: skip
-        spec = {
-            "restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [main],
-            **pod,
-        }  # fmt: skip
-        task = {"name": "worker", "replicas": replicas, "minAvailable": replicas,
-                "template": {"spec": spec}}  # fmt: skip
-        body = {
-            "metadata": {"name": name},
-            "spec": {"schedulerName": "volcano", "queue": queue, "minAvailable": replicas,
-                     "priorityClassName": priority, "maxRetry": 1000, "tasks": [task],
-                     "policies": [{"event": "PodEvicted", "action": "RestartJob"}]},
-        }  # fmt: skip
-        self.api.create(volcano.JOB, self.namespace, body)
-        return name
-
-    def running(self, name: str) -> None:
-        self.until(lambda: self.why(name).reason == "running")
-
-    def why(self, name: str) -> Waiting:
-        return explain(gather(self.api, self.namespace, name), time.time())
-
-    def says(self, name: str, words: str) -> Waiting:
-        """Waits until it is said; what Kubernetes has to find out first takes it some seconds."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            found = self.why(name)
-            if words in found.sentence:
-                return found
-            assert time.monotonic() < deadline, f"{found.sentence!r} instead of {words!r}"
-            time.sleep(0.25)
-
-
-def command_to_queue(api: Api, name: str, action: str) -> Any:
-    queue = api.read(volcano.QUEUE, "", name)
-    assert queue is not None
-    target = {
-        "apiVersion": volcano.QUEUE.api_version, "kind": "Queue", "name": name,
-        "uid": queue["metadata"]["uid"], "controller": True,
-    }  # fmt: skip
-    return {"metadata": {"generateName": f"{name}-"}, "action": action, "target": target}
+RBAC = "rbac.authorization.k8s.io"
+ROLE = volcano.Kind(RBAC, "v1", "Role", "roles")
+BINDING = volcano.Kind(RBAC, "v1", "RoleBinding", "rolebindings")
 
 
 @pytest.fixture
@@ -254,6 +150,13 @@ def test_a_scheduling_gate(site: Site) -> None:
 # --- its end and beginning
 
 
+def test_a_victim_of_preemption_and_who_it_made_room_for(site: Site) -> None:
+    site.running(site.submit("victim", gpus=2, replicas=2, priority="low"))
+    site.submit("vip", gpus=2, replicas=2, priority="high")
+    found = site.says("victim", "it was preempted for vip, whose priority is higher; it needs 2")
+    assert found.holders == ("vip",)
+
+
 def test_a_suspended_job_and_its_resumption(site: Site) -> None:
     name = site.submit("paused")
     site.running(name)
@@ -295,10 +198,5 @@ def test_who_may_see_nothing_but_a_namespace_hears_what_is_left(site: Site) -> N
     site.api.create(BINDING, site.namespace, binding)
     access = kubeconfig.find(str(site.bed.kubeconfig), acting_as="nobody-much")
     with Api(access) as small:
-        found = explain(gather(small, site.namespace, name), time.time())
-    assert "may not look at nodes" in found.sentence
-
-
-RBAC = "rbac.authorization.k8s.io"
-ROLE = volcano.Kind(RBAC, "v1", "Role", "roles")
-BINDING = volcano.Kind(RBAC, "v1", "RoleBinding", "rolebindings")
+        found = site.says(name, "Volcano finds no node for 1 of the 3 pods", api=small)
+    assert found.sentence.endswith("jobs of other namespaces and nodes)")

@@ -243,7 +243,7 @@ def test_files_outlive_a_killed_daemon(bed: Bed, daemon: str) -> None:
 
 def test_up_again_changes_nothing_and_other_options_are_refused(bed: Bed) -> None:
     before = bed.processes
-    bed.up(Options())
+    bed.up(bed.plan.options)
     assert bed.processes == before
     with pytest.raises(UsageError, match="other options"):
         bed.up(Options(recovery=True))

@@ -56,6 +56,8 @@ def test_whichever_process_of_a_member_is_killed_it_alone_begins_again(scene: Sc
             scene.until(lambda f=front: not alive(f), "the end of its container", ref)
     scene.kill_master(ref)  # the next one knows which of its containers is the last
     scene.until(lambda: scene.epoch(ref) == 2, "the next master", ref)
+    # What it said in containers that are over is with their nodes.
+    scene.until(lambda: jobs.texts(scene.engine, ref).count("up") == 5, "all it said", ref)
     scene.go(ref)
     assert [life.pid for life in scene.of(ref, "worker-0")] == [other]
     assert len(scene.of(ref, "worker-1")) == 4

@@ -31,6 +31,15 @@ AGAIN = (429, 500, 502, 503, 504)
 BEFORE_ACTING = (429, 503)  # said by a server that has done nothing yet
 
 
+class _Lost(Exception):
+    """Sent, and the answer did not come, or not whole."""
+
+    def __init__(self, error: OSError, wire: Wire) -> None:
+        super().__init__(words_of(error))
+        # Hung up while nobody used the connection: that says nothing about the server.
+        self.was_idle = isinstance(error, Cut) and error.silent and wire.used > 1
+
+
 class Asker:
     """``timeout``: seconds for one read or write; ``patience``: how long a server that is away, or
     asks to be left alone, is asked again.
@@ -66,38 +75,25 @@ class Asker:
         in it is a lost answer like any other.
         """
         until = time.monotonic() + self._patience
-        pause, was_stale, was_renewed = FIRST_PAUSE, False, False
+        pause, was_idle, was_renewed = FIRST_PAUSE, False, False
         while True:
             wait = 0.0
-            wire: Wire | None = None
-            headers = self._headers(extra)  # first: a plug-in may take its time
             try:
-                wire = self.connections.take()
-                self._count(verb)
-                wire.send(method, self.access.server.path + target, headers, body)
-                head = wire.head()
-                stream = Stream(self.connections, wire, head)
-                if head.status < 300 and whole:
-                    stream.read()
-                if head.status < 300:
-                    return head, stream
-                stream.read()
+                head, stream = self._once(verb, method, target, body, extra, whole)
             except NotConnected as error:
                 if error.final:
                     raise self._misled(error) from None
-                lost = self._unreachable(str(error))
-            except OSError as error:
-                if wire is not None:
-                    wire.close()
-                if isinstance(error, ssl.SSLError) and "CERTIFICATE" in (error.reason or ""):
-                    raise self._unknown(None) from None
-                lost = self._unreachable(words_of(error))
+                failure = self._unreachable(str(error))
+            except _Lost as lost:
+                failure = self._unreachable(str(lost))
                 if not repeatable:
-                    raise lost from None
-                if not was_stale and wire is not None and _was_idle(error, wire):
-                    was_stale = True
+                    raise failure from None
+                if lost.was_idle and not was_idle:
+                    was_idle = True
                     continue
             else:
+                if head.status < 300:
+                    return head, stream
                 refused, is_servers = _refused(head, stream, kind)
                 if foreign and not is_servers:
                     return head, stream
@@ -106,21 +102,43 @@ class Asker:
                         was_renewed = True
                         continue
                     raise self._unknown(refused)
-                if foreign and head.status in (500, 502, 503, 504):
-                    raise PodSilent(
-                        f"the pod does not answer: {refused.status.get('message')}",
-                        code=head.status,
-                        status=refused.status,
-                    )
+                if foreign and head.status >= 500:
+                    raise _silent(refused)
                 if not _is_passing(refused, repeatable):
                     raise refused
-                lost = self._unreachable(f"it answers {_last(refused)}", refused)
+                failure = self._unreachable(f"it answers {_last(refused)}", refused)
                 wait = _retry_after(head)
             wait = wait or pause * between(0.7, 1.0)
             pause = min(pause * 2, LONGEST_PAUSE)
             left = until - time.monotonic()
             if left <= 0 or self._closing.wait(min(wait, left)):
-                raise lost
+                raise failure
+
+    def _once(
+        self,
+        verb: str,
+        method: str,
+        target: str,
+        body: bytes,
+        extra: Sequence[tuple[str, str]],
+        whole: bool,
+    ) -> tuple[Head, Stream]:
+        """An answer, NotConnected where nothing was sent, or _Lost. Refusals are read whole."""
+        headers = self._headers(extra)  # first: a plug-in may take its time
+        wire = self.connections.take()
+        self._count(verb)
+        try:
+            wire.send(method, self.access.server.path + target, headers, body)
+            head = wire.head()
+            stream = Stream(self.connections, wire, head)
+            if whole or head.status >= 300:
+                stream.read()
+            return head, stream
+        except OSError as error:
+            wire.close()
+            if isinstance(error, ssl.SSLError) and "CERTIFICATE" in (error.reason or ""):
+                raise self._unknown(None) from None
+            raise _Lost(error, wire) from None
 
     def _headers(self, extra: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         server = self.access.server
@@ -151,7 +169,9 @@ class Asker:
         """What will be so until the kubeconfig, or the network, is another."""
         server = self.access.server
         hint = f"Check the address in {self.access.words}."
-        if "certificate" in str(error):
+        if "client certificate" in str(error):
+            hint = f"{self.access.identity.cure}."
+        if "not trusted" in str(error):
             hint = f"{server.said} names who vouches for it (certificate-authority): not for this."
         return Unreachable(f"the API server {server.url} cannot be used: {error}", hint=hint)
 
@@ -270,9 +290,9 @@ def _is_anonymous(refused: ApiError) -> bool:
     return 'User "system:anonymous"' in str(refused.status.get("message"))
 
 
-def _was_idle(error: OSError, wire: Wire) -> bool:
-    """Hung up while nobody used it: that says nothing about the server."""
-    return isinstance(error, Cut) and error.silent and wire.used > 1
+def _silent(refused: ApiError) -> PodSilent:
+    words = refused.status.get("message")
+    return PodSilent(f"the pod does not answer: {words}", code=refused.code, status=refused.status)
 
 
 def _is_passing(refused: ApiError, repeatable: bool) -> bool:

@@ -6,6 +6,7 @@ One is used by one thread at a time. No requests and no retries here.
 from __future__ import annotations
 
 import base64
+import re
 import socket
 import ssl
 import threading
@@ -133,6 +134,8 @@ class Connections:
         except ssl.SSLError as error:
             if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
                 raise NotConnected("it does not speak TLS there", True) from None
+            if re.search("ALERT.*(CERTIFICATE|HANDSHAKE_FAILURE)", error.reason or ""):
+                raise NotConnected("it wants another client certificate", True) from None
             raise NotConnected(words_of(error)) from None
         except OSError as error:
             raise NotConnected(words_of(error)) from None

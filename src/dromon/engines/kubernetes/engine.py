@@ -22,7 +22,7 @@ from dromon.engines.kubernetes.jobs import Jobs, kind_of
 from dromon.engines.kubernetes.lines import PodLines, Wanted, from_record
 from dromon.engines.kubernetes.live import Silent
 from dromon.engines.kubernetes.manifest import LACKS, compile_launch, content_token, lacking
-from dromon.engines.kubernetes.nodes import nodes_of, refuse_impossible
+from dromon.engines.kubernetes.nodes import nodes_of, plain_amounts, refuse_impossible
 from dromon.engines.kubernetes.refusals import ApiError
 from dromon.engines.kubernetes.store import Store
 from dromon.engines.kubernetes.submitting import Submitter
@@ -194,7 +194,8 @@ class KubernetesEngine:
         found = situation.gather(self.api, self.namespace, id)
         for words in self.jobs.cure(found):
             return Waiting(words, "resources")
-        return why.explain(found, time.time())
+        waiting = why.explain(found, time.time())
+        return waiting._replace(missing=plain_amounts(waiting.missing))
 
     def stop(self, ref: JobRef, grace: float | None = None) -> None:
         job = self.jobs.find(ref)

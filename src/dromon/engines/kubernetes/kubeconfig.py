@@ -124,6 +124,8 @@ class _Entry(NamedTuple):
 
     def flag(self, key: str) -> bool:
         value = self.data.get(key)
+        if isinstance(value, str) and value.lower() in _FLAGS:
+            return _FLAGS[value.lower()]
         if value is not None and not isinstance(value, bool):
             raise self.wrong(key, "true or false is wanted")
         return bool(value)
@@ -158,6 +160,8 @@ class _Entry(NamedTuple):
         return KubeconfigError(f"{self.said}.{key}: {why}", hint=hint)
 
 
+# kubectl reads an older YAML, in which these are no texts.
+_FLAGS = {"yes": True, "on": True, "y": True, "no": False, "off": False, "n": False}
 _LISTS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 

@@ -42,6 +42,14 @@ def amounts(vector: Mapping[str, float]) -> dict[str, float]:
     }
 
 
+def plain_amounts(vector: Mapping[str, float]) -> dict[str, float]:
+    """The same, of what it has alone."""
+    return {
+        "cpus" if kind == "cpu" else "gpus" if quantities.is_gpu(kind) else kind: amount
+        for kind, amount in vector.items()
+    }
+
+
 def refuse_impossible(job: Mapping[str, Any], nodes: Sequence[Node] | None) -> None:
     """Only what is certain: were the cluster empty, and as it is now."""
     usable = [node for node in nodes or () if node.is_ready]

@@ -108,7 +108,7 @@ class Store:
 
 
 def _write(path: str, data: bytes) -> None:
-    draft = f"{path}.{os.getpid()}"
+    draft = f"{path}.{os.getpid()}.partial"  # a number at the end would be a run
     with open(draft, "wb") as file:
         file.write(data)
     os.replace(draft, path)

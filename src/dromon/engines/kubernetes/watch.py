@@ -20,6 +20,9 @@ from dromon.engines.kubernetes.volcano import Kind
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 LASTS = 300  # seconds that the server keeps one watch open
 LONG = 200  # characters of a text that hardly comes twice
+LEAVE = (
+    2.0  # seconds that a thread may take to see that it is over; one that waits for a server more
+)
 PAUSE = 1.0  # seconds before the next one, where one brought nothing at all
 
 
@@ -205,7 +208,7 @@ class Following:
         for watch in self._watches:
             watch.close()
         for thread in self._threads:
-            thread.join()
+            thread.join(LEAVE)
 
     def __enter__(self) -> Following:
         return self

@@ -26,7 +26,9 @@ RECENT = 60.0  # seconds between an eviction and what Volcano makes of it
 _NOISE = re.compile(
     r"\d+/\d+ tasks in gang unschedulable: |pod group is (?:not )?ready(?:, \d+ \w+)*"
     r"|Pending: \d+ Unschedulable|\.? ?Origin reason is \S+:"
+    r"|Pod \S+ can possibly be assigned to .*"
 )
+_COUNTS = re.compile(r"ready.*?, (\d+) Pending.*?, (\d+) minAvailable")
 _GONE = {causes.PREEMPTED: "preempted", causes.EVICTED: "evicted", causes.LOST: "lost"}
 
 
@@ -194,6 +196,8 @@ def young(s: Situation, now: float) -> Waiting | None:
     """There is room, and Volcano has only just heard of it."""
     if peers.all_bound(s) or status.is_plain(s.job):
         return None
+    if s.nodes is None and _volcanos_words(s):  # whether there is room, only Volcano knows
+        return None
     since = max(s.group.created if s.group else 0.0, status.phase_since(s.job) or 0.0)
     if now - (since or status.submitted(s.job)) >= PATIENCE:
         return None
@@ -223,10 +227,24 @@ def said_by_volcano(s: Situation, now: float) -> Waiting | None:
     if peers.all_bound(s):
         return None
     words = _volcanos_words(s)
-    if not words:
-        return None
     who = "Kubernetes" if status.is_plain(s.job) else "Volcano"
-    return Waiting(f"{who} says: {words}{_unseen(s)}", "resources", peers.position(s))
+    if words:
+        return Waiting(f"{who} says: {words}{_unseen(s)}", "resources", peers.position(s))
+    counted = _counted(s)
+    return Waiting(f"{counted}{_unseen(s)}", "resources", peers.position(s)) if counted else None
+
+
+def _counted(s: Situation) -> str:
+    """How many of its pods have no place; that is all Volcano tells of many gangs."""
+    true = [c for c in s.group.conditions if c.is_true] if s.group is not None else []
+    for one in sorted(true, key=lambda c: -(c.since or 0.0)):
+        found = _COUNTS.search(one.message)
+        if one.kind == "Unschedulable" and found:
+            return (
+                f"Volcano finds no node for {found[1]} of the {found[2]} pods that must start"
+                " together, and does not say why"
+            )
+    return ""
 
 
 def _volcanos_words(s: Situation) -> str:
@@ -262,7 +280,12 @@ def silent(s: Situation, now: float) -> Waiting | None:
 
 
 def _unseen(s: Situation) -> str:
-    return f" (you {'; '.join(s.notes)})" if s.notes else ""
+    if not s.notes:
+        return ""
+    begins = "may not look at "
+    hidden = [note.removeprefix(begins) for note in s.notes]
+    last = f" and {hidden[-1]}" if len(hidden) > 1 else ""
+    return f" (you {begins}{', '.join(hidden[:-1] or hidden)}{last})"
 
 
 def running(s: Situation, now: float) -> Waiting | None:

@@ -321,11 +321,11 @@ class Arbiter:
     def _tell_watchers(self, job: Job) -> None:
         """At once when the job's own state has changed; what happens to single members of a large
         gang is told together a little later (`tell_late`)."""
-        state = (job.told, job.gang.attempt, job.ended)
-        if job.watchers and state == job.watched:
+        stage = job.stage
+        if job.watchers and stage == job.watched:
             self.late[job.id] = job
         elif job.watchers:
-            job.watched = state
+            job.watched = stage
             self.late.pop(job.id, None)
             job.tell()
         if job.ended is not None:

@@ -23,6 +23,9 @@ from dromon.lifecycle import events as ev
 
 class Desk(Submissions, Questions):
     def answer(self, wire: Command, message: Message) -> None:
+        if self.daemon.done.is_set() and message.get("op") != "daemon_stop":
+            wire.transport.abort()  # it is leaving; whoever asks is answered by the next one
+            return
         self.daemon.last_used = self.daemon.loop.time()
         self.daemon.settle()
         try:

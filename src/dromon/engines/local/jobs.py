@@ -57,6 +57,17 @@ class Job:
             return self.told  # its outputs are still being kept
         return self.gang.state
 
+    @property
+    def stage(self) -> tuple[str, int, float | None]:
+        """What watchers hear of at once when it changes."""
+        return (self.told, self.gang.attempt if self._coordinator else 0, self.ended)
+
+    def add_watcher(self, watcher: Watcher) -> None:
+        """It has just been given the status, and will hear of what comes after it."""
+        if not self.watchers:
+            self.watched = self.stage
+        self.watchers.append(watcher)
+
     def tell(self) -> None:
         status = self.status()
         for watcher in list(self.watchers):

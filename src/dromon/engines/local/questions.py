@@ -60,7 +60,7 @@ class Questions(Counter):
         wire.send({"ok": True, "status": self.status(row)})
         if active is not None:
             push: jobs.Watcher = lambda status: wire.send({"ok": True, "status": status})  # noqa: E731
-            active.watchers.append(push)
+            active.add_watcher(push)
             wire.on_close.append(lambda: active.watchers.remove(push))
 
     def on_why(self, wire: Command, message: Message) -> Message:

@@ -123,6 +123,12 @@ class ApiServer:
             except OSError:
                 pass
 
+    def want_certificates(self, version: ssl.TLSVersion) -> None:
+        """Nobody comes in without one any more."""
+        assert self._http.tls is not None
+        self._http.tls.verify_mode = ssl.CERT_REQUIRED
+        self._http.tls.maximum_version = version
+
     def compact(self) -> None:
         """No watch and no page goes on from before now."""
         with self._changed:

@@ -3,6 +3,7 @@
 import base64
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,24 @@ def test_a_certificate_shows_who_we_are_and_sessions_are_resumed(
     assert server.requests[-1].client == "ann"
     with pytest.raises(NotAuthenticated, match="shown nothing"):
         make_api(reached=reached).list(POD)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_server_that_wants_a_certificate_says_so(
+    make_api: Callable[..., Api],
+    server: ApiServer,
+    certificates: Certificates,
+    version: ssl.TLSVersion,
+):
+    server.want_certificates(version)
+    reached = reach(server, certificates)
+    with pytest.raises(
+        (NotAuthenticated, Unreachable), match=r"another client certificate|shown nothing"
+    ):
+        make_api(reached=reached).list(POD)
+    chain, key = (Path(path).read_text() for path in certificates.signed("ann"))
+    identity = Identity(certificate=Certificate(chain, key), said="here")
+    assert make_api(identity, reached=reached).list(POD) == []
 
 
 def test_a_server_nobody_vouches_for_is_not_spoken_with(

@@ -1,5 +1,6 @@
 """Api against a server that speaks the real bytes."""
 
+import gc
 import socket
 import threading
 import time
@@ -89,6 +90,18 @@ def test_a_list_has_all_pages_and_nothing_of_who_manages_fields(api: Api, plain_
     assert len(api.list(POD, fields="metadata.name=p3")) == 1
     names = api.list(POD, "default", keep=lambda item: {"name": item["metadata"]["name"]})
     assert names[0] == {"name": "p0"}
+
+
+def test_a_large_list_leaves_the_collector_as_it_was(api: Api, plain_server: ApiServer):
+    for number in range(60):
+        plain_server.put(PODS, {**pod(f"p{number}"), "spec": {"text": "x" * 10_000}})
+    for is_on in (True, False):
+        (gc.enable if is_on else gc.disable)()
+        try:
+            assert len(api.list(POD, "default")) == 60
+            assert gc.isenabled() is is_on
+        finally:
+            gc.enable()
 
 
 def test_a_list_whose_place_was_lost_begins_anew(api: Api, plain_server: ApiServer):

@@ -94,6 +94,15 @@ def test_the_current_context_or_a_named_one(write: Any):
     assert "one, two" in caught.value.hint
 
 
+def test_flags_are_read_as_kubectl_reads_them(write: Any):
+    text = json.dumps(config("https://one")).replace(
+        '"server"', '"insecure-skip-tls-verify": FLAG, "server"'
+    )
+    for flag, is_on in (("true", True), ("Yes", True), ("on", True), ("off", False)):
+        path = write(text.replace("FLAG", flag))
+        assert find(str(path), environ={}).server.insecure is is_on
+
+
 def test_json_is_read_as_well(write: Any):
     path = write(json.dumps(config("https://one")))
     assert find(str(path), environ={}).server.port == 443
@@ -226,7 +235,7 @@ def test_a_broken_file_is_said_with_the_place(write: Any, text: str, words: str)
         ({"cluster": {"server": ["x"]}}, "cluster.server: text is wanted"),
         ({"cluster": {"certificate-authority": "none.crt"}}, "none.crt cannot be read: no such"),
         ({"cluster": {"certificate-authority-data": "%%"}}, "authority-data: this is no base64"),
-        ({"cluster": {"insecure-skip-tls-verify": "yes"}}, "true or false is wanted"),
+        ({"cluster": {"insecure-skip-tls-verify": "maybe"}}, "true or false is wanted"),
         ({"cluster": {"proxy-url": "socks5://u:secret@p:1"}}, "socks5://p:1: only proxies of http"),
         ({"user": {"client-certificate-data": "eA=="}}, "client-key: there is a client"),
         ({"user": {"as": "x", "as-groups": "y"}}, "as-groups: a list is wanted"),

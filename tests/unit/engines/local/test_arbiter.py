@@ -114,6 +114,20 @@ def test_a_gang_starts_as_one_and_its_end_is_told_and_cleaned(bench):
     assert bench.journal.job(job.id).ended == bench.now
 
 
+def test_who_begins_to_watch_is_told_only_what_comes_after(bench):
+    job = bench.submit(replicas=2)
+    bench.start(job)
+    first, second = [], []
+    job.add_watcher(first.append)
+    bench.hear(job, "worker-0", op="exited", exit={"code": 0, "cause": "success"})
+    assert first == []  # still running, and one member's end can wait a moment
+    bench.arbiter.tell_late()
+    assert [status["state"] for status in first] == ["running"]
+    job.add_watcher(second.append)
+    bench.exit(job)
+    assert (first[-1]["state"], second[-1]["state"]) == ("succeeded", "succeeded")
+
+
 def test_the_end_is_not_told_before_the_outputs_are_kept(bench):
     job = bench.submit(outputs=["model"])
     told = []

@@ -16,6 +16,9 @@ from dromon.agent.record import Record
 from dromon.engines.kubernetes.pod import places
 from dromon.engines.kubernetes.pod.places import Places
 
+CGROUP = "/sys/fs/cgroup"  # a container sees its own
+MEMORY_V1 = f"{CGROUP}/memory"
+
 
 def lay_out_record(record: Record, request: Mapping[str, Any], name: str, at: Places) -> None:
     os.makedirs(record.root, mode=0o700, exist_ok=True)
@@ -74,6 +77,7 @@ def plan(request: Mapping[str, Any], name: str, record: Record, at: Places) -> A
         secrets=record.path("secret") if os.path.exists(record.path("secret")) else "",
         grace=request["grace"],
         memory=asked["memory"] or None,
+        inside=MEMORY_V1 if os.path.isdir(MEMORY_V1) else CGROUP,
         lease=request["lease"],
         place=f"{pod}@{node}",
     )

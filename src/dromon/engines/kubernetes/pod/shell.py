@@ -311,7 +311,7 @@ def _outputs_in(path: str) -> list[dict[str, Any]]:
 
 
 def write_whole(path: str, data: Mapping[str, Any]) -> None:
-    draft = f"{path}.{os.getpid()}"
+    draft = f"{path}.{os.getpid()}.partial"  # a number at the end would be a run
     with open(draft, "w", encoding="utf-8") as file:
         json.dump(data, file)
     os.replace(draft, path)

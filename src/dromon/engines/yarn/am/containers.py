@@ -49,6 +49,7 @@ class Containers:
         self.side = master.side
         self.trouble = ""  # why none comes, where YARN or a node says so
         self.known: dict[str, Container] = {}
+        self.pages: dict[str, str] = {}  # container, also an ended one -> its node's web page
         self._met: set[str] = set()  # those whose agent has come
         self._failed_starts: dict[str, int] = {}  # by node
         self._stillborn = 0
@@ -168,8 +169,14 @@ class Containers:
         if member is None:
             return self.release(container.id)
         self.known[container.id] = container
+        self.pages[container.id] = container.http
         master = self._master
-        master.keep({"container": container.id, "member": member, "node": container.node})
+        master.keep(
+            {
+                "container": container.id, "member": member, "node": container.node,
+                "http": container.http,
+            }
+        )  # fmt: skip
         context = launch.member(self.request, member, master.address, master.epoch, self._tokens)
         master.start(container, context)
 

@@ -26,6 +26,7 @@ from dromon.engines.yarn.am.containers import Containers
 from dromon.engines.yarn.am.fences import Fences
 from dromon.engines.yarn.am.gathering import Gathering
 from dromon.engines.yarn.am.journal import Journal
+from dromon.engines.yarn.am.leftlogs import LeftLogs
 from dromon.engines.yarn.am.nodes import Launch, Nodes
 from dromon.engines.yarn.am.partings import Parting, Partings
 from dromon.engines.yarn.am.scheduler import AskRefused
@@ -86,7 +87,9 @@ class Master:
         self._told_state = ""
         self._heard_yarn = now()
         self.on_state: Callable[[], None] = lambda: None  # called when the job's state has changed
-        self.runs: dict[tuple[str, int], None] = {}  # every run whose agent came to the barrier
+        # Every run whose agent came to the barrier -> its container.
+        self.runs: dict[tuple[str, int], str] = {}
+        self._left = LeftLogs(str(request["cluster"]["user"]))
         self.containers = Containers(self, tokens, now, chance)
         self._reads: dict[int, tuple[int, Callable[[Message | None], None]]] = {}  # by whom
 
@@ -305,10 +308,10 @@ class Master:
         if op == "alive":
             return self._renew(number, member, message)
         run = int(message.get("run", 0))
-        if op == "ready":
-            self.runs[member, run] = None
-        is_lost = op == "exited" and self._strays.get(member) == number
         held = self.gathering.container_of(member)
+        if op == "ready":
+            self.runs[member, run] = held.id if held else ""
+        is_lost = op == "exited" and self._strays.get(member) == number
         if op == "exited" and not is_lost and message["exit"]["cause"] == EVICTED and held:
             return self.partings.put(held.id, number, member, message, self._now())
         if is_lost:
@@ -346,7 +349,12 @@ class Master:
     def read_log(
         self, member: str, name: str, offset: int, answer: Callable[[Message | None], None]
     ) -> None:
-        """A piece of a growing log, from the agent that writes it; None: nobody is there."""
+        """A piece of a growing log, from the agent that writes it; of a container that is over,
+        from its node. None: nobody is there."""
+        run = name[len(member) + 1 :].partition(".")[0]
+        was = self.runs.get((member, int(run))) if run.isdigit() else None
+        if was and was not in self.gathering.held:
+            return self._left.read(name, was, self.containers.pages.get(was, ""), offset, answer)
         peer = self.coordinator.peers.get(member)
         if peer is None:
             return answer(None)
@@ -375,12 +383,14 @@ class Master:
                 event = ev.from_json(entry["event"])
                 self.coordinator.replay(event, float(entry["time"]))
                 if isinstance(event, ev.MemberReady):
-                    self.runs[event.member, event.run] = None
+                    place = self.gathering.container_of(event.member)
+                    self.runs[event.member, event.run] = place.id if place else ""
             elif "member" in entry:
                 before = self.gathering.container_of(entry["member"])
                 if before is not None:  # it ended, and this one took its place
                     self.gathering.lose(before.id)
                 self.gathering.assign(entry["container"], entry["member"], entry["node"])
+                self.containers.pages[entry["container"]] = entry.get("http", "")
             else:
                 self.gathering.lose(entry["released"])
 

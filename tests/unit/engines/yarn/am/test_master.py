@@ -40,7 +40,9 @@ def test_no_container_is_started_before_the_journal_has_it(stage, name_node):
     assert job.starts() == []
     gate.set()
     until(lambda: job.starts() == [1], "the start")
-    assert job.written()[0] == {"container": name(1), "member": "worker-0", "node": "n1:1"}
+    assert job.written()[0] == {
+        "container": name(1), "member": "worker-0", "node": "n1:1", "http": "",
+    }  # fmt: skip
 
 
 def test_no_agent_is_told_to_begin_before_the_placement_is_on_the_journal(stage, name_node):
