@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-frameworks test-faults yarn test-yarn bench check fmt docs lock clean
+.PHONY: help setup demo test test-frameworks test-faults yarn test-yarn kubernetes test-kubernetes bench check fmt docs lock clean
 
 # A Python of 3.11 or newer to build .venv from; empty means: look for one.
 PYTHON ?=
@@ -55,6 +55,19 @@ test-yarn: setup ## tests on a real YARN, brought up for them (downloads Hadoop 
 		test $$? = 1 || exit 1; \
 		echo "== again, alone, what failed beside others"; \
 		$(ON_YARN) --last-failed --last-failed-no-failures none $(ARGS); }
+
+kubernetes: setup ## a real Kubernetes with Volcano on this machine (needs root and Go; builds once)
+	@$(BIN)/python -m testbeds.kubernetes up
+	@echo
+	@echo "$(BIN)/python -m testbeds.kubernetes status | logs NAME | kill NAME | start NAME | kubectl … | down"
+
+ON_KUBERNETES = DROMON_BENCH=kubernetes $(BIN)/pytest tests/contract tests/cluster/kubernetes
+test-kubernetes: setup ## tests on a real Kubernetes with Volcano, brought up for them (builds it once)
+	@$(BIN)/python -m testbeds.kubernetes build
+	@$(ON_KUBERNETES) -n 2 --dist loadscope --no-loadscope-reorder $(ARGS) || { \
+		test $$? = 1 || exit 1; \
+		echo "== again, alone, what failed beside others"; \
+		$(ON_KUBERNETES) --last-failed --last-failed-no-failures none $(ARGS); }
 
 bench: setup ## measure against the bars; writes benchmarks/results.json
 	@$(BIN)/python -m benchmarks

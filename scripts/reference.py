@@ -1,17 +1,23 @@
 """Writes the generated pages of docs/reference, or with --check says which are out of date.
 
 The pages are made from the code they describe: the job file's from the models of `spec`, the
-command line's from its parsers. Nothing is explained here.
+command line's from its parsers, the engines' from what the contract suite found. Nothing is
+explained here.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dromon.cli import main as cli
 
-DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs" / "reference"
+RESULTS = ROOT / "tests" / "contract" / "results"
+ENGINES = {"local": "this machine", "yarn": "YARN", "kubernetes": "Kubernetes"}
+SIGNS = {"passed": "yes", "failed": "**no**"}
 
 
 def job_file() -> str:
@@ -69,7 +75,33 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-PAGES: dict[str, Callable[[], str]] = {"job-file.md": job_file, "cli.md": command_line}
+def engines() -> str:
+    """From what the contract suite found: see tests/contract/conftest.py."""
+    files = {name: RESULTS / f"{name}.json" for name in ENGINES}
+    found = {n: json.loads(f.read_text()) if f.exists() else {} for n, f in files.items()}
+    lines = [
+        "# What each engine gives",
+        "",
+        "Made by `make docs` from the last runs of the contract suite, which is the same for every",
+        "engine: `tests/contract`, on this machine, on a real YARN and on a real Kubernetes with",
+        "Volcano. What an engine cannot give beyond it, `dromon plan` says for a job.",
+    ]
+    tests = sorted({test for each in found.values() for test in each})
+    for file in sorted({test.partition("::")[0] for test in tests}):
+        lines += ["", f"## {file.removeprefix('test_').capitalize()}", ""]
+        lines += [f"| | {' | '.join(ENGINES.values())} |", "|---" * (len(ENGINES) + 1) + "|"]
+        for test in (test for test in tests if test.startswith(f"{file}::")):
+            words = test.partition("::test_")[2].replace("_", " ")
+            cells = (SIGNS.get(found[name].get(test, ""), "–") for name in ENGINES)
+            lines.append(f"| {words} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "job-file.md": job_file,
+    "cli.md": command_line,
+    "engines.md": engines,
+}
 
 
 def main() -> int:

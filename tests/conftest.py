@@ -29,7 +29,11 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SETTLE = 10.0  # seconds that ended members and a stopped daemon get to be gone
 # Markers whose tests have a make target of their own.
-ELSEWHERE = {"frameworks": "test-frameworks", "faults": "test-faults", "cluster": "test-yarn"}
+ELSEWHERE = {
+    "frameworks": "test-frameworks",
+    "faults": "test-faults",
+    "cluster": "test-yarn and test-kubernetes",
+}
 REQUIRED = (
     "DROMON_REQUIRE_CLUSTERS"  # =1: nothing may be left out for want of a cluster or packages
 )

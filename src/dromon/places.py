@@ -56,7 +56,11 @@ def engine(on: str | None = None) -> Place:
 
 
 def engine_of(context: Context) -> Place:
-    return LocalEngine() if context.kind == "local" else ENGINES[context.kind](context)
+    """$DROMON_AS beats whom the context acts as."""
+    if context.kind == "local":
+        return LocalEngine()
+    user = os.environ.get("DROMON_AS")
+    return ENGINES[context.kind](context._replace(user=user) if user else context)
 
 
 def locate(ref: str, on: str | None = None) -> tuple[Place, str]:

@@ -87,7 +87,8 @@ def _made(tell: Tell) -> Path:
         write(made / "pause.tar", PAUSE, [pack(scratch / "pause", scratch)], ["/pause"])
         return made
 
-    name = programs.digest(Path(__file__).read_text(), programs.release(), tools.kubernetes.name)
+    sources = (Path(__file__), programs.SOURCE / "pause" / "main.go")
+    name = programs.digest(*(path.read_text() for path in sources), programs.release())
     return cache.made(f"images-{name}", make)
 
 

@@ -6,6 +6,7 @@ Types of arguments that several commands share live here too. No command does.
 from __future__ import annotations
 
 import argparse
+import os
 
 from dromon.cli.console import width_of
 
@@ -119,10 +120,16 @@ def add_ref(parser: Parser, *, nargs: str | None = None, what: str = "the job") 
 
 def add_on(parser: Parser, text: str = "where the job is (default: it is looked for)") -> None:
     complete(parser.add_argument("--on", metavar="NAME", help=f"{text}; {PLACES}"), "context")
+    parser.add_argument(
+        "--as", dest="acting_as", metavar="USER", help="act as somebody else on a cluster"
+    )
 
 
 def where(args: Namespace) -> dict[str, Any]:
-    """What --on says, as an argument of the call; nothing without it."""
+    """What --on says, as an argument of the call; nothing without it. --as goes beside it, in the
+    environment, where every engine that is made from here on finds it."""
+    if args.acting_as:
+        os.environ["DROMON_AS"] = args.acting_as
     return {"on": args.on} if args.on else {}
 
 

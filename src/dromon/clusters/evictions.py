@@ -91,10 +91,13 @@ def entering(conf: Conf) -> Iterator[Finding]:
 
 def gangs_are_victims(conf: Conf) -> Iterator[Finding]:
     gang = conf.find("gang")
-    cases = (
-        ("enablePreemptable", "preempt", "pushed out, whatever the priority of who waits"),
-        ("enableReclaimable", "reclaim", "taken back, whatever the share of who waits"),
-    )
+    shares = next((p for p in conf.plugins if p.name in QUEUE_PLUGINS), None)
+    cases = [("enablePreemptable", "preempt", "pushed out, whatever the priority of who waits")]
+    if gang is not None and (shares is None or gang.tier >= shares.tier):
+        # In a tier of its own it is passed over; `shares_decide` says what it does there.
+        cases.append(
+            ("enableReclaimable", "reclaim", "taken back, whatever the share of who waits")
+        )
     for switch, action, fate in cases:
         if gang is not None and action in conf.actions and gang.has(switch):
             yield conf.finding(conf.place(gang, switch), ERROR, "gang-spared",
@@ -157,9 +160,12 @@ def shares_decide(conf: Conf) -> Iterator[Finding]:
                            else "add - name: capacity to the second tier")  # fmt: skip
         return
     for other in asked:
-        if other.tier < queue.tier and other.name != "gang":
+        if other.tier < queue.tier:
+            what = "two queues evict each other for ever, each in its turn"
+            if other.name == "gang":
+                what = "pods beyond minAvailable are taken from queues within their share, for ever"
             yield conf.finding(conf.place(other, "enableReclaimable"), ERROR, "reclaim-ping-pong",
-                               "two queues evict each other for ever, each in its turn",
+                               what,
                                f"{other.name} in tier {other.tier + 1} names the victims, so that "
                                f"{queue.name} in tier {queue.tier + 1} is never asked who has more "
                                "than its share", f"write enableReclaimable: false at {other.name}, "
@@ -187,11 +193,11 @@ def one_queue_plugin(conf: Conf) -> Iterator[Finding]:
                            "capacity and proportion alone", "add - name: capacity to the second "
                            "tier")  # fmt: skip
     for plugin in conf.plugins:
-        if plugin.has("enableHierarchy") and plugin.name not in ("capacity", "drf"):
+        if plugin.has("enableHierarchy") and plugin.name not in ("capacity", "drf", "nodegroup"):
             yield conf.finding(conf.place(plugin, "enableHierarchy"), WARNING, "ignored",
                                f"enableHierarchy at {plugin.name} has no effect",
-                               "only capacity and drf know of a hierarchy", "write it at capacity"
-                               )  # fmt: skip
+                               "only capacity, drf and nodegroup know of a hierarchy",
+                               "write it at capacity")  # fmt: skip
 
 
 def gang_actions(conf: Conf) -> Iterator[Finding]:

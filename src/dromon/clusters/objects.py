@@ -70,7 +70,7 @@ def read_objects(text: str | bytes, file: str) -> list[Object]:
     whole = _decoded(text, file)
     lines = whole.split("\n")
     for piece in _pieces(whole):
-        document = read(piece, file)
+        document = _read(piece, file)
         problems += document.problems
         if document.data is not None:
             found += _unlisted(Object(document, document.data, lines=lines))
@@ -80,6 +80,18 @@ def read_objects(text: str | bytes, file: str) -> list[Object]:
     if problems:
         raise JobFileError(problems)
     return found
+
+
+def _read(text: str, file: str) -> Document:
+    try:
+        return read(text, file)
+    except JobFileError as error:
+        if "{{" not in text:
+            raise
+        first = error.problems[0]
+        hint = "fill it in first, as `helm template` does"
+        problem = Problem(file, first.line, first.column, "", "is a template, not YAML yet", hint)
+        raise JobFileError([problem]) from None
 
 
 def _refusal(file: str, text: str, suggestion: str) -> JobFileError:

@@ -67,7 +67,6 @@ func writeCertificates() error {
 			return err
 		}
 	}
-	// Service accounts' tokens are signed with the authority's own key.
 	return nil
 }
 

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -74,7 +73,7 @@ def test_members_go_on_without_an_api_server_and_whoever_follows_does_too(
 ) -> None:
     ref = gang(engine)
     plain = jobs.engine(frail, tmp_path / "plain", store=False)  # lines come through the API server
-    alone = jobs.run(plain, "for n in range(400): say(n); time.sleep(0.1)\nsay('over')")
+    alone = jobs.run(plain, "for n in range(300): say(n); time.sleep(0.1)\nsay('over')")
     jobs.has_said(plain, alone, "5")
     lines: list[str] = []
     states: list[str] = []
@@ -96,7 +95,7 @@ def test_members_go_on_without_an_api_server_and_whoever_follows_does_too(
         follower.join(60)
         assert not follower.is_alive()
     assert (states[-1], ends) == ("succeeded", ["succeeded"])
-    assert lines == [*(str(n) for n in range(400)), "over"]  # none is lost, none comes twice
+    assert lines == [*(str(n) for n in range(300)), "over"]  # none is lost, none comes twice
     plain.close()
 
 
@@ -207,4 +206,3 @@ def test_a_gang_goes_on_elsewhere_when_the_node_of_its_first_member_is_lost(
     assert jobs.until(lambda: not set(before) & set(jobs.processes(ref)))
     frail.start(lost)
     goes_on_to_its_end(engine, ref, attempt=2)
-    assert time.time() > 0

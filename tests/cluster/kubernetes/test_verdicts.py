@@ -28,7 +28,7 @@ def site(bed: Bed) -> Iterator[Site]:
          "worker-0 was killed by SIGKILL: out of memory, with a limit of 16.0 MiB of memory"),
         (["python3", "-c", "raise SystemExit(3)"], "user_error",
          "worker-0 failed with exit code 3"),
-        (["python3", "-c", "import os; os.abort()"], "user_error",
+        (["sh", "-c", "python3 -c 'import os; os.abort()'; exit $?"], "user_error",
          "worker-0 was killed by SIGABRT"),
         (["python9"], "environment",
          'worker-0 could not start: exec: "python9": executable file not found in $PATH'),
@@ -47,8 +47,9 @@ def test_the_first_that_failed_is_named(site: Site) -> None:
         "if os.environ['VC_TASK_INDEX'] == '1': raise SystemExit(5)\n"
         "time.sleep(600)"
     )
-    name = site.submit("two", replicas=2, container={"command": ["python3", "-c", program]},
-                       plugins={"env": []}, policies=[{"exitCode": 5, "action": "TerminateJob"}])  # fmt: skip
+    main = {"command": ["python3", "-c", program]}
+    ends = [{"exitCode": 5, "action": "TerminateJob"}]
+    name = site.submit("two", replicas=2, container=main, plugins={"env": []}, policies=ends)
     found = site.ended(name)
     assert found.verdict is not None
     assert (found.state, found.verdict["member"], found.verdict["rank"]) == (

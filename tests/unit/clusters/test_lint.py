@@ -63,7 +63,7 @@ TRAPS = [
      "    enableReclaimable: false\n  - name: conformance", (5, 5, "error", "gang-spared")),
     ("    enablePreemptable: false\n    enableReclaimable: false\n  - name: conformance",
      "    enablePreemptable: false\n    enableReclaimable: true\n  - name: conformance",
-     (7, 24, "error", "gang-spared")),
+     (7, 24, "error", "reclaim-ping-pong")),
     ("conformance\n    enableReclaimable: false", "conformance", (8, 5, "error",
                                                                 "reclaim-ping-pong")),
     ("conformance\n    enableReclaimable: false", "pdb", (8, 5, "error", "reclaim-ping-pong")),
@@ -123,6 +123,14 @@ def test_in_one_tier_conformance_and_capacity_must_agree_and_nothing_is_wrong():
         "  - name: nodeorder", "  - name: conformance\n  - name: nodeorder"
     )
     assert not any(rule == "reclaim-ping-pong" for *_, rule in rules(text))
+
+
+def test_beside_capacity_gang_spares_every_gang():
+    gang = "  - name: gang\n    enablePreemptable: false\n    enableReclaimable: false\n"
+    text = GOOD.replace(gang, "").replace(
+        "  - name: drf", "  - name: gang\n    enablePreemptable: false\n  - name: drf"
+    )
+    assert {rule for *_, rule in rules(text)} == {"gang-spared"}
 
 
 def test_without_enqueue_nobody_keeps_jobs_out():

@@ -90,15 +90,7 @@ class Source:
 
 def find_job(text: str | bytes, file: str) -> Source:
     """Raises JobFileError where there is no job, or more than one."""
-    try:
-        objects = read_objects(text, file)
-    except JobFileError as error:
-        if (b"{{" if isinstance(text, bytes) else "{{") not in text:  # type: ignore[operator]
-            raise
-        first = error.problems[0]
-        hint = "fill it in first, as `helm template` does"
-        problem = Problem(file, first.line, first.column, "", "is a template, not YAML yet", hint)
-        raise JobFileError([problem], hint="") from None
+    objects = read_objects(text, file)
     jobs = [found for each in objects if (found := _job(each)) is not None]
     if not jobs:
         raise JobFileError(_none(objects, file), hint="")

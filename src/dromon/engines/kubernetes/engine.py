@@ -6,6 +6,7 @@ in its record in the store.
 
 from __future__ import annotations
 
+import builtins
 import getpass
 import os
 import time
@@ -17,9 +18,10 @@ from dromon.engines import base, plans
 from dromon.engines.base import JobRef, JobStatus, LogLine, Progress, Waiting
 from dromon.engines.kubernetes import cluster, collect, situation, status, volcano, why
 from dromon.engines.kubernetes import pods as podfacts
+from dromon.engines.kubernetes.ending import Ending
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.jobs import Jobs, kind_of
-from dromon.engines.kubernetes.lines import PodLines, Wanted, from_record
+from dromon.engines.kubernetes.lines import AWAY, PodLines, Wanted, from_record
 from dromon.engines.kubernetes.live import Silent
 from dromon.engines.kubernetes.manifest import LACKS, compile_launch, content_token, lacking
 from dromon.engines.kubernetes.nodes import nodes_of, plain_amounts, refuse_impossible
@@ -27,17 +29,21 @@ from dromon.engines.kubernetes.refusals import ApiError
 from dromon.engines.kubernetes.store import Store
 from dromon.engines.kubernetes.submitting import Submitter
 from dromon.engines.kubernetes.target import Target
-from dromon.engines.kubernetes.volcano import CONFIG_MAP, POD, SECRET
+from dromon.engines.kubernetes.volcano import CONFIG_MAP, JOB, PLAIN_JOB, POD, SECRET, Kind
 from dromon.engines.kubernetes.watch import Following, Watch
 from dromon.errors import JobNotFound, Refused
 from dromon.lifecycle import states
 
 if TYPE_CHECKING:
+    from dromon.agent.record import Record
     from dromon.contexts.file import Context
     from dromon.engines.intake import Intake, Taken
     from dromon.engines.kubernetes.access import Access
+    from dromon.engines.kubernetes.overview import Overview
 
 POLL = 0.2  # seconds between two looks into the store
+ASK, ASK_SELDOM = 0.5, 15.0  # seconds between two questions to a coordinator
+LISTS, OFTEN = 5, 15.0  # so many lists, less than so many seconds apart, are worth a watch
 KEPT = 30 * 86400.0  # seconds that `gc` leaves a job alone unless told otherwise
 Object = dict[str, Any]
 
@@ -54,6 +60,9 @@ class KubernetesEngine:
 
         self.context = context
         self.home = Home(home) if home else Home()
+        self.has_put_light = False  # what pods run is in the namespace, as far as we know
+        self._watched: Overview | None = None
+        self._lists, self._listed = 0, 0.0  # how often in a row, and when last
 
     # ---- whom we talk to ------------------------------------------------------------------------
 
@@ -113,6 +122,7 @@ class KubernetesEngine:
 
     def close(self) -> None:
         """Hang up; what is asked later connects anew."""
+        self._forget_watched()
         self.__dict__.pop("jobs", None)
         open_one = self.__dict__.pop("api", None)
         if open_one is not None:
@@ -136,6 +146,7 @@ class KubernetesEngine:
         return compile_launch(launch, self.target)
 
     def submit(self, submission: base.Submission) -> JobRef:
+        self._forget_watched()
         Submitter(self).submit(submission, _silent)
         return submission.id
 
@@ -149,37 +160,78 @@ class KubernetesEngine:
         return self.jobs.status(job, self.jobs.pods(ref))
 
     def list(self, where: base.Filter) -> Sequence[JobStatus]:
-        jobs = self.jobs.all()
-        pods = self.jobs.pods_of_all()
-        found = [self.jobs.status(job, pods.get(job["metadata"]["name"], [])) for job in jobs]
-        found = [
-            one
-            for one in found
-            if not (where.active_only and one.is_terminal) and where.name in (None, one.name)
+        overview, every = self._all_jobs()
+        jobs = [
+            job
+            for job in every
+            if not (where.active_only and status.phase(job) in volcano.ENDED)
+            and where.name in (None, job["metadata"]["labels"].get(volcano.NAME_LABEL))
         ]
-        found.sort(key=lambda one: one.submitted)
-        return found if where.limit is None else found[-where.limit :]
+        jobs.sort(key=status.submitted)
+        jobs = jobs if where.limit is None else jobs[-where.limit :]
+        if overview is not None:
+            return [overview.status(job) for job in jobs]
+        pods = self.jobs.pods_of(jobs)
+        return [self.jobs.status(job, pods.get(job["metadata"]["name"], [])) for job in jobs]
+
+    def _all_jobs(self) -> tuple[Overview | None, builtins.list[Object]]:
+        """Watched from now on, where somebody lists again and again."""
+        now = time.monotonic()
+        self._lists = self._lists + 1 if now < self._listed + OFTEN else 1
+        self._listed = now
+        try:
+            if self._watched is None and self._lists >= LISTS:
+                from dromon.engines.kubernetes.overview import Overview
+
+                self._watched = Overview(self.jobs, volcano_is_there=self.target.volcano)
+            if self._watched is not None:
+                return self._watched, self._watched.jobs()
+        except ApiError:  # we may list but not watch, or nobody answers: then that is said below
+            self._forget_watched()
+            self._lists = -LISTS
+        return None, self.jobs.all()
+
+    def _forget_watched(self) -> None:
+        """What was changed from here is to be seen from here at once."""
+        self._lists = 0
+        if self._watched is not None:
+            self._watched.close()
+            self._watched = None
 
     def watch(self, ref: JobRef) -> Iterator[JobStatus]:
-        """One list, then what changes; and in between what the record says."""
-        job = self.jobs.find(ref)
-        id = str(job["metadata"]["name"])
-        jobs = Watch(self.api, kind_of(job), self.namespace, fields=f"metadata.name={id}")
-        pods = Watch(self.api, POD, self.namespace, labels=f"{volcano.JOB_LABEL}={id}")
+        return self._watch(ref, ask=True)
+
+    def _watch(
+        self, ref: JobRef, *, ask: bool, deadline: float | None = None
+    ) -> Iterator[JobStatus]:
+        """One list, then what changes; and in between what the record says, or, if one is to
+        `ask`, the coordinator. Ends with the job, or at the deadline."""
+        id, kind = self._named(ref)
+        jobs = Watch(
+            self.api, kind, self.namespace, fields=f"metadata.name={id}", patience=AWAY
+        )  # fmt: skip
+        labels = f"{volcano.JOB_LABEL}={id}"
+        pods = Watch(self.api, POD, self.namespace, labels=labels, patience=AWAY)
         jobs.load()
         pods.load()
         last = None
+        pause = ASK  # until the coordinator is asked again though nothing has changed
         with Following(jobs, pods) as following:
             while last is None or not last.is_terminal:
                 if (self.namespace, id) not in jobs.objects:
                     raise JobNotFound(f"{id} was removed")
                 job = jobs.objects[self.namespace, id]
-                now = self.jobs.status(job, list(pods.objects.values()))
+                now = self.jobs.status(job, list(pods.objects.values()), ask=ask)
                 if now != last:
                     yield now
+                    pause = ASK
                 last = now
+                left = float("inf") if deadline is None else deadline - time.monotonic()
+                if left <= 0:
+                    return
                 if not now.is_terminal:
-                    following.next(POLL)
+                    following.next(min(POLL if self.store is not None else pause, left))
+                    pause = min(pause * 1.5, ASK_SELDOM)
 
     def why(self, ref: JobRef) -> Waiting | None:
         job = self.jobs.find(ref)
@@ -189,7 +241,10 @@ class KubernetesEngine:
         if now.is_terminal:
             return None
         told = self.jobs.told(job, pods, over=False)
-        if told is not None and now.state not in (states.QUEUED, states.STARTING):
+        is_whole = status.phase(job) == status.RUNNING and not any(
+            pod["metadata"].get("deletionTimestamp") for pod in pods
+        )
+        if told is not None and is_whole and now.state not in (states.QUEUED, states.STARTING):
             return why.of_gang(told, time.time())
         found = situation.gather(self.api, self.namespace, id)
         for words in self.jobs.cure(found):
@@ -198,6 +253,7 @@ class KubernetesEngine:
         return waiting._replace(missing=plain_amounts(waiting.missing))
 
     def stop(self, ref: JobRef, grace: float | None = None) -> None:
+        self._forget_watched()
         job = self.jobs.find(ref)
         if status.phase(job) in volcano.ENDED:
             return
@@ -266,6 +322,7 @@ class KubernetesEngine:
     def _start(
         self, taken: Taken, progress: Progress, artifacts: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
+        self._forget_watched()
         submission = self.compile(taken.launch)
         if artifacts:
             request = {**submission.request, "artifacts": artifacts}
@@ -313,7 +370,14 @@ class KubernetesEngine:
         return {**found, "manifest": made}
 
     def find(self, ref: str) -> JobRef:
-        return str(self.jobs.find(ref)["metadata"]["name"])
+        return self._named(ref)[0]
+
+    def _named(self, ref: str) -> tuple[JobRef, Kind]:
+        """Its id and what it is; of a job on record without a question."""
+        if self.store is not None and (request := self.store.request_of(ref)) is not None:
+            return ref, JOB if request["volcano"] else PLAIN_JOB
+        job = self.jobs.find(ref)
+        return str(job["metadata"]["name"]), kind_of(job)
 
     def show(self, ref: str) -> Mapping[str, Any]:
         job = self.jobs.find(ref)
@@ -347,12 +411,10 @@ class KubernetesEngine:
         tail: int | None = None,
         every_run: bool = True,
     ) -> Iterator[LogLine]:
-        id = self.find(ref)
+        id, kind = self._named(ref)
         wanted = Wanted(ranks, members, since, tail, every_run)
         if self.store is not None:
-            return from_record(
-                self.store.record(id), lambda: self.jobs.runs(id), wanted, follow=follow
-            )
+            return self._recorded_lines(self.store.record(id), id, kind, wanted, follow)
 
         def look() -> tuple[bool, dict[str, tuple[str, int | None]]]:
             pods = self.jobs.pods(id)
@@ -366,14 +428,20 @@ class KubernetesEngine:
 
         return PodLines(self.api, self.namespace, look, wanted).lines(follow=follow)
 
+    def _recorded_lines(
+        self, record: Record, id: JobRef, kind: Kind, wanted: Wanted, follow: bool
+    ) -> Iterator[LogLine]:
+        with Ending(self.api, kind, self.namespace, id) as is_ended:
+            yield from from_record(
+                record, lambda: self.jobs.runs(id, is_ended), wanted, follow=follow
+            )
+
     def wait(self, ref: str, timeout: float | None = None) -> JobStatus:
         deadline = None if timeout is None else time.monotonic() + timeout
         id = self.find(ref)
-        for now in self.watch(id):
+        for now in self._watch(id, ask=False, deadline=deadline):
             if now.is_terminal:
                 return now
-            if deadline is not None and time.monotonic() >= deadline:
-                break
         raise TimeoutError(f"{id} has not ended after {timeout:g} s")
 
     def run_file(self, ref: str, member: str, run: int, name: str) -> str | None:
@@ -408,6 +476,7 @@ class KubernetesEngine:
 
     def forget(self, id: JobRef) -> int:
         """All of an ended job; how many bytes that were in the store."""
+        self._forget_watched()
         self.api.delete(kind_of(self.jobs.read(id)), self.namespace, id)
         labels = f"{volcano.JOB_LABEL}={id}"
         for kind in (CONFIG_MAP, SECRET):  # where nobody had made it the owner yet

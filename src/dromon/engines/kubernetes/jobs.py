@@ -8,13 +8,13 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from dromon.agent.record import runs_among
 from dromon.engines import references
 from dromon.engines.base import JobRef, JobStatus
-from dromon.engines.kubernetes import situation, status, volcano, watchdog
+from dromon.engines.kubernetes import counted, situation, status, volcano, watchdog
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.live import Live, Silent
 from dromon.engines.kubernetes.refusals import Conflict, NoVolcano
@@ -27,7 +27,8 @@ from dromon.observe.logs import Source
 
 Object = dict[str, Any]
 IDS = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")  # what may be an object's name
-LOOK = 2.0  # seconds between two questions whether Kubernetes has ended a job
+MANY = 500  # pods; of more than that a list takes Volcano's word for how many run
+NAMED = 50  # jobs whose pods are asked for by name; of more, those of all jobs
 
 
 class Jobs:
@@ -39,7 +40,6 @@ class Jobs:
         self.store = store
         self.on = on
         self._keys: dict[str, bytes] = {}
-        self._asked: dict[str, float] = {}  # when Kubernetes was last asked whether it is over
 
     # ---- objects --------------------------------------------------------------------------------
 
@@ -77,9 +77,23 @@ class Jobs:
     def pods(self, id: JobRef) -> list[Object]:
         return self.api.list(POD, self.namespace, labels=f"{volcano.JOB_LABEL}={id}")
 
-    def pods_of_all(self) -> dict[str, list[Object]]:
-        found: dict[str, list[Object]] = {}
-        for pod in self.api.list(POD, self.namespace, labels=volcano.JOB_LABEL):
+    def pods_of(self, jobs: list[Object]) -> dict[str, list[Object]]:
+        """By job, for a list of them. What is over and on record needs none."""
+        asked, found = [], {}
+        open_ones = sum(counted.members(job) for job in jobs if not _is_ended(job))
+        for job in jobs:
+            id = str(job["metadata"]["name"])
+            if _is_ended(job):
+                if self.store is None or self.store.status(id) is None:
+                    asked.append(id)
+            elif open_ones > MANY and not status.is_plain(job):
+                found[id] = list(counted.pods(job))
+            else:
+                asked.append(id)
+        labels = volcano.JOB_LABEL
+        if 0 < len(asked) <= NAMED:
+            labels = f"{volcano.JOB_LABEL} in ({','.join(asked)})"
+        for pod in self.api.list(POD, self.namespace, labels=labels) if asked else ():
             found.setdefault(pod["metadata"]["labels"][volcano.JOB_LABEL], []).append(pod)
         return found
 
@@ -93,9 +107,10 @@ class Jobs:
 
     # ---- how it stands --------------------------------------------------------------------------
 
-    def status(self, job: Object, pods: list[Object]) -> JobStatus:
-        over = status.phase(job) in volcano.ENDED
-        told = self.told(job, pods, over)
+    def status(self, job: Object, pods: list[Object], *, ask: bool = True) -> JobStatus:
+        """`ask`: the coordinator itself, where its record is not seen from here."""
+        over = _is_ended(job)
+        told = self.told(job, pods, over) if ask or self.store is not None else None
         live, record = (None, told) if over else (told, None)
         return status.status(job, pods, live, record, self.on)
 
@@ -110,27 +125,18 @@ class Jobs:
         except (Silent, ValueError):
             return None
 
-    def runs(self, id: JobRef) -> tuple[bool, list[Source]]:
-        """Whether it is over, and every run there is. From the record alone as long as that says
-        that it goes on; only now and then Kubernetes is asked."""
+    def runs(self, id: JobRef, is_ended: Callable[[], bool]) -> tuple[bool, list[Source]]:
+        """Whether it is over, and every run there is. `is_ended`: what Kubernetes says, where the
+        record does not say it."""
         assert self.store is not None
         told = self.store.status(id) or {}
         ranks = {m["member"]: m["rank"] for m in told.get("members", ())}
+        over = states.is_terminal(str(told.get("state", states.QUEUED))) or is_ended()
         try:
             names = os.listdir(self.store.record(id).root)
         except FileNotFoundError:
             names = []
-        runs = [Source(member, run, ranks.get(member)) for member, run in runs_among(names)]
-        return self._is_over(id, told), runs
-
-    def _is_over(self, id: JobRef, told: Mapping[str, Any]) -> bool:
-        if states.is_terminal(str(told.get("state", states.QUEUED))):
-            return True
-        now = time.monotonic()
-        if now < self._asked.get(id, 0.0) + LOOK:
-            return False
-        self._asked[id] = now
-        return status.phase(self.read(id)) in volcano.ENDED
+        return over, [Source(member, run, ranks.get(member)) for member, run in runs_among(names)]
 
     # ---- its coordinator ------------------------------------------------------------------------
 
@@ -184,6 +190,10 @@ class Jobs:
                 self.api.delete(
                     call.kind, call.namespace, call.name, grace=call.grace, uid=call.uid
                 )
+
+
+def _is_ended(job: Object) -> bool:
+    return status.phase(job) in volcano.ENDED
 
 
 def kind_of(job: Object) -> Kind:

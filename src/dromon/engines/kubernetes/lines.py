@@ -18,10 +18,12 @@ from dromon.engines.base import LogLine
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.pod.echo import MARK
 from dromon.engines.kubernetes.pods import when
-from dromon.engines.kubernetes.refusals import ApiError
+from dromon.engines.kubernetes.refusals import ApiError, Unreachable
 from dromon.observe.logs import RecordLogs, Source
 
 POLL = 0.1
+AWAY = 600.0  # seconds that whoever follows waits for an API server
+LAST = 10.0  # seconds for the last lines of a pod
 
 
 class Wanted(NamedTuple):
@@ -66,6 +68,14 @@ def from_record(
             time.sleep(POLL)
 
 
+class Told:
+    """Up to which moment the lines of a pod are told, and of which run the last one was."""
+
+    def __init__(self) -> None:
+        self.until = ""  # as the kubelet writes it, to the nanosecond
+        self.run = 1
+
+
 class PodLines:
     """`pods`: name of each pod, its member and rank, and whether it has ended; asked anew."""
 
@@ -102,28 +112,30 @@ class PodLines:
         """A thread for each pod; a job that gets new pods is followed into those."""
         heard: queue.SimpleQueue[LogLine] = queue.SimpleQueue()
         reading: dict[str, threading.Thread] = {}
+        told: dict[str, Told] = {}
 
-        def read(pod: str, member: str, rank: int | None) -> None:
+        def read(pod: str, member: str, rank: int | None, follow: bool) -> None:
             try:
-                for line in self._read(pod, member, rank, follow=True):
+                known = told.setdefault(pod, Told())
+                for line in self._read(pod, member, rank, follow=follow, known=known):
                     heard.put(line)
             except ApiError:
-                pass  # the pod is gone; another one may come
+                pass  # the pod is gone, or the line was cut: it is read on from there
 
         while True:
-            over, pods = self._look()
+            over, pods = self._looked()
             for pod, (member, rank) in pods.items():
                 thread = reading.get(pod)
+                if over and thread is not None:
+                    thread.join(LAST)
                 if self._wants(member, rank) and (thread is None or not thread.is_alive()):
-                    if thread is not None and over:
-                        continue
                     reading[pod] = threading.Thread(
-                        target=read, args=(pod, member, rank), daemon=True
+                        target=read, args=(pod, member, rank, not over), daemon=True
                     )
                     reading[pod].start()
             if over:
                 for thread in reading.values():
-                    thread.join(10)
+                    thread.join(LAST)
             deadline = time.monotonic() + POLL * 5
             while not (over and heard.empty()):
                 try:
@@ -133,22 +145,40 @@ class PodLines:
             if over:
                 return
 
-    def _read(self, pod: str, member: str, rank: int | None, *, follow: bool) -> Iterator[LogLine]:
+    def _looked(self) -> tuple[bool, dict[str, tuple[str, int | None]]]:
+        """Whoever follows waits for an API server that is away."""
+        until = time.monotonic() + AWAY
+        while True:
+            try:
+                return self._look()
+            except Unreachable:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(1.0)
+
+    def _read(
+        self, pod: str, member: str, rank: int | None, *, follow: bool, known: Told | None = None
+    ) -> Iterator[LogLine]:
+        """What was not told yet."""
+        known = known or Told()
+        before = known.until
         try:
             stream = self._api.logs(
-                self._namespace, pod, "main", follow=follow, since=self._wanted.since,
-                tail=self._wanted.tail, timestamps=True,
+                self._namespace, pod, "main", follow=follow,
+                since=when(before) if before else self._wanted.since,
+                tail=None if before else self._wanted.tail, timestamps=True,
             )  # fmt: skip
         except ApiError:  # not started yet, or gone
             return
-        run, held = 1, b""
+        held = b""
         for piece in stream:
             *whole, held = (held + piece).split(b"\n")
             for data in whole:
                 moment, _, text = data.decode("utf-8", "replace").partition(" ")
-                if text.startswith(MARK) and text[len(MARK) :].isdecimal():
-                    run = int(text[len(MARK) :])
+                if moment <= before:
                     continue
-                stamp = when(moment) or 0.0
-                if self._wanted.since is None or stamp >= self._wanted.since:
-                    yield LogLine(stamp, member, rank, "out", text, run)
+                stamp, known.until = when(moment) or 0.0, moment
+                if text.startswith(MARK) and text[len(MARK) :].isdecimal():
+                    known.run = int(text[len(MARK) :])
+                elif self._wanted.since is None or stamp >= self._wanted.since:
+                    yield LogLine(stamp, member, rank, "out", text, known.run)

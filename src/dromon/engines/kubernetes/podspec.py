@@ -87,7 +87,7 @@ def _spec(shape: Shape, name: str, role: Role, hatches: Hatches, target: Target)
         ],
         "resources": _resources(role.resources, target),
         "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
     spec: dict[str, Any] = {

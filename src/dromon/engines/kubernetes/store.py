@@ -53,6 +53,10 @@ class Store:
     def request(self, id: str) -> dict[str, Any] | None:
         return self._json(self.record(id).request)
 
+    def request_of(self, ref: str) -> dict[str, Any] | None:
+        """The same, of what may be no id at all."""
+        return self.request(ref) if ref and "/" not in ref and not ref.startswith(".") else None
+
     def status(self, id: str) -> dict[str, Any] | None:
         """What the job's coordinator told last."""
         return self._json(self.record(id).path(STATUS))

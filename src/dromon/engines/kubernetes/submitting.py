@@ -3,7 +3,8 @@
 1. The record names its blobs before they are looked for, so that no collector takes them away.
 2. What the pods mount is there before the Job; the Job's name is its id, so that whoever makes it
    first has submitted it. A client that died before that is made good by the next with the id.
-3. Then all of it belongs to the Job, and goes when the Job goes.
+3. Then all of it belongs to the Job, and goes when the Job goes: the ConfigMap with the request to
+   the Job, the Secret and the code to that ConfigMap, whose uid is known before there is a Job.
 """
 
 from __future__ import annotations
@@ -65,16 +66,21 @@ class Submitter:
             maps = carriers.code_maps(id, request, contents)
             request["objects"] = carriers.with_parts(request["objects"], id, len(maps))
         progress(SUBMITTING, 0, 0)
-        self._put_light(request)
-        earlier = self._made(CONFIG_MAP, carriers.request_map(id, request))
-        if earlier:  # somebody was here before us
+        if not self.engine.has_put_light:
+            self._put_light(request)
+        made = self._made(CONFIG_MAP, carriers.request_map(id, request))
+        earlier = made is None
+        if made is None:  # somebody was here before us
             found = self.api.read(kind, self.namespace, id)
             if found is not None:
                 return found, False, []
+            made = self.api.read(CONFIG_MAP, self.namespace, id)
+            assert made is not None
         for one in maps:
-            self._made(CONFIG_MAP, one)
+            self._made(CONFIG_MAP, _owned(one, CONFIG_MAP, made))
         key = secrets.token_hex(32)
-        self._made(SECRET, carriers.secret(id, request, key, submission.supplied))
+        secret = carriers.secret(id, request, key, submission.supplied)
+        self._made(SECRET, _owned(secret, CONFIG_MAP, made))
         try:
             job = self.api.create(kind, self.namespace, request["objects"][0], repeatable=True)
         except AlreadyExists:
@@ -85,16 +91,15 @@ class Submitter:
             if not earlier:
                 self._clear(id, [one["metadata"]["name"] for one in maps])
             raise
-        self._own(job, kind, request, [one["metadata"]["name"] for one in maps])
+        self._own(job, kind, request)
         return job, True, list(packed.notes)
 
-    def _made(self, kind: Kind, body: Mapping[str, Any]) -> bool:
-        """Whether it was there already."""
+    def _made(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any] | None:
+        """None: it was there already."""
         try:
-            self.api.create(kind, self.namespace, body, repeatable=True)
+            return self.api.create(kind, self.namespace, body, repeatable=True)
         except AlreadyExists:
-            return True
-        return False
+            return None
 
     def _put_light(self, request: Mapping[str, Any]) -> None:
         """Shared by all jobs of this version of Dromon in the namespace."""
@@ -105,21 +110,16 @@ class Submitter:
             with open(light.path, "rb") as file:
                 self._made(CONFIG_MAP, carriers.light_map(self.namespace, name, file.read()))
 
-    def _own(
-        self, job: Mapping[str, Any], kind: Kind, request: Mapping[str, Any], maps: list[str]
-    ) -> None:
-        id = job["metadata"]["name"]
-        owner = {
-            "apiVersion": kind.api_version, "kind": kind.name, "name": id,
-            "uid": job["metadata"]["uid"],
-        }  # fmt: skip
-        body = {"metadata": {"ownerReferences": [owner]}}
-        for what, name in [(CONFIG_MAP, id), (SECRET, id), *((CONFIG_MAP, name) for name in maps)]:
-            self.api.patch(what, self.namespace, name, body, "strategic")
+    def _own(self, job: Mapping[str, Any], kind: Kind, request: Mapping[str, Any]) -> None:
+        body = {"metadata": {"ownerReferences": [_owner(kind, job)]}}
+        self.api.patch(CONFIG_MAP, self.namespace, job["metadata"]["name"], body, "strategic")
+        light = str(request["light"])
         try:
-            self.api.patch(CONFIG_MAP, self.namespace, str(request["light"]), body, "strategic")
+            self.api.patch(CONFIG_MAP, self.namespace, light, body, "strategic")
         except NotFound:  # its last job went at this very moment
             self._put_light(request)
+            self.api.patch(CONFIG_MAP, self.namespace, light, body, "strategic")
+        self.engine.has_put_light = True  # and should it go again, the next job finds out here
 
     def _clear(self, id: str, maps: list[str]) -> None:
         """There is no such job."""
@@ -128,3 +128,17 @@ class Submitter:
         self.api.delete(SECRET, self.namespace, id)
         if self.engine.store is not None:
             self.engine.store.remove_record(id)
+
+
+def _owner(kind: Kind, owner: Mapping[str, Any]) -> dict[str, str]:
+    about = owner["metadata"]
+    return {
+        "apiVersion": kind.api_version, "kind": kind.name, "name": about["name"],
+        "uid": about["uid"],
+    }  # fmt: skip
+
+
+def _owned(body: Mapping[str, Any], kind: Kind, owner: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, which goes when its owner goes."""
+    about = {**body["metadata"], "ownerReferences": [_owner(kind, owner)]}
+    return {**body, "metadata": about}

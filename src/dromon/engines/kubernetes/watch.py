@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -33,7 +34,8 @@ class Change(NamedTuple):
 
 class Watch:
     """``namespace``: empty for all. ``keep`` trims each object as it comes; who manages which field
-    is never kept. ``objects``: what there is now, by namespace and name; another thread takes a
+    is never kept. ``patience``: seconds that the server may be away, besides what is asked again
+    anyway. ``objects``: what there is now, by namespace and name; another thread takes a
     copy of it before it goes through it.
     """
 
@@ -46,8 +48,10 @@ class Watch:
         fields: str = "",
         keep: Callable[[Object], Object] | None = None,
         limit: int = PAGE,
+        patience: float = 0.0,
     ) -> None:
         self.kind = kind
+        self._patience = patience
         self.objects: dict[tuple[str, str], Object] = {}
         self._api = api
         self._namespace, self._labels, self._fields = namespace, labels, fields
@@ -57,6 +61,11 @@ class Watch:
         self._stream: Stream | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
+
+    @property
+    def is_loaded(self) -> bool:
+        """`objects` is all there is; what is not in it is not there."""
+        return bool(self._version)
 
     def load(self) -> None:
         """Lists, if that was not done: `objects` is full then, and `events` begins after it."""
@@ -68,10 +77,18 @@ class Watch:
         """What differs from `objects` as it is now: first all there is, where nothing was loaded.
         Without an end but `close`; errors come out of it when the server is gone for too long.
         """
+        away = 0.0  # since when
         while not self._closed.is_set():
-            if not self._version:
-                yield from self._listed()
-            yield from self._watched()
+            try:
+                if not self._version:
+                    yield from self._listed()
+                yield from self._watched()
+                away = 0.0
+            except Unreachable:
+                now = time.monotonic()
+                away = away or now
+                if now - away >= self._patience or self._closed.wait(PAUSE):
+                    raise
 
     def close(self) -> None:
         """Ends `events`, wherever it waits."""

@@ -54,7 +54,13 @@ def test_a_gang_of_two_is_one_task_with_everything_said(make_request):
             "spec": {
                 "maxRetry": 1_000_000,
                 "minAvailable": 2,
-                "plugins": {"env": [], "svc": ["--publish-not-ready-addresses=true"]},
+                "plugins": {
+                    "env": [],
+                    "svc": [
+                        "--publish-not-ready-addresses=true",
+                        "--disable-network-policy=true",
+                    ],
+                },
                 "policies": [
                     {"action": "TerminateJob", "exitCode": 200},
                     {"action": "TerminateJob", "exitCode": 201},
@@ -119,7 +125,7 @@ POD = {
                 "capabilities": {"drop": ["ALL"]},
             },
             "terminationMessagePath": "/dev/termination-log",
-            "terminationMessagePolicy": "File",
+            "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [
                 {"mountPath": "/dromon/light", "name": "light", "readOnly": True},
                 {"mountPath": "/dromon/request", "name": "request", "readOnly": True},

@@ -20,7 +20,7 @@ from dromon.agent import exitrecord
 from dromon.agent.main import close_on_exec, run_agent
 from dromon.agent.record import Record, runs_among
 from dromon.coordinator.web import Web
-from dromon.engines.kubernetes.pod import lastwords, member, places
+from dromon.engines.kubernetes.pod import handover, lastwords, member, places
 from dromon.engines.kubernetes.pod.echo import Echo
 from dromon.engines.kubernetes.pod.place import Pod
 from dromon.engines.kubernetes.pod.places import Places
@@ -52,13 +52,16 @@ def main(role: str, at: Places = Places()) -> int:  # noqa: B008 - a value that 
         print(f"cannot begin: {error}", file=sys.stderr, flush=True)
         return 70
     close_on_exec()
-    coordinator = 0
+    coordinator, token = 0, os.urandom(8).hex()
     is_first = name == places.first_member(request)
     if is_first:
-        coordinator = _fork(lambda: _coordinate(request, at))
+        coordinator = _fork(lambda: _coordinate(request, at, token))
     agent = _fork(lambda: _serve(request, name, record, at))
     echo = Echo(record.root, name)
     code = _supervise(agent, coordinator)
+    _end_the_rest()
+    if is_first:
+        handover.leave(at.home(request), token)
     echo.finish()
     _say_last_words(name, record, at.home(request) if is_first else "", at.last_words)
     alone = sum(r["replicas"] for r in request["roles"].values()) == 1
@@ -81,10 +84,19 @@ def _fork(run: Callable[[], int]) -> int:
         os._exit(code)
 
 
-def _coordinate(request: Mapping[str, Any], at: Places) -> int:
+def _end_the_rest() -> None:
+    """Whatever is left in the container: another may be in its place from now on."""
+    if os.getpid() == 1:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def _coordinate(request: Mapping[str, Any], at: Places, token: str) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with the pod
     key = at.key(request)
-    shell = Shell(request, at.home(request), key, line_port=at.line_port)
+    shell = Shell(request, at.home(request), key, line_port=at.line_port, token=token)
     web = Web(shell, key, [], port=at.page_port)
     web.start()
     return shell.run()

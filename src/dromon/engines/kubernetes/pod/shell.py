@@ -22,6 +22,7 @@ from dromon.coordinator.closing import Closing
 from dromon.coordinator.coordinator import Coordinator, Effect, Keep, Send
 from dromon.coordinator.door import Admitted
 from dromon.coordinator.peers import Peers
+from dromon.engines.kubernetes.pod.handover import SURE, Office
 from dromon.engines.kubernetes.pod.journal import Journal
 from dromon.lifecycle import barrier, states
 from dromon.lifecycle import events as ev
@@ -33,13 +34,11 @@ FEWER, GIVE_UP, TIME_OVER, STOPPED = 200, 201, 202, 203
 RELEASED = 143  # as on SIGTERM: Volcano gives the job new pods
 LONGEST_TURN = 2.0
 OFTEN = 0.2  # seconds between two statuses in the record
-SURE = 5.0  # seconds between two looks whether another coordinator has taken over
 STATUS = "status.json"
-COORDINATOR = "coordinator.json"
 
 
 class Shell:
-    """`home`: the job's record in the store, or a directory of this pod; `epoch`: of this one."""
+    """`home`: the job's record in the store, or a directory of this pod; `token`: of this pod."""
 
     def __init__(
         self,
@@ -48,6 +47,7 @@ class Shell:
         key: bytes,
         *,
         line_port: int,
+        token: str = "",
         now: Callable[[], float] = time.time,
     ) -> None:
         self.request = request
@@ -57,7 +57,8 @@ class Shell:
         plan = GangPlan.from_json(request["gang"])
         history = self._journal.read()
         self.gang = Gang.replay(plan, history, prepared=True)
-        self.epoch = _epoch_in(home) + 1
+        self._office = Office(home, token)
+        self.epoch = self._office.epoch
         shapes = {name: (r["processes"], int(r["gpus"])) for name, r in request["roles"].items()}
         self.coordinator = Coordinator(self.gang, shapes=shapes, in_place=True)
         self.peers = Peers(
@@ -76,6 +77,7 @@ class Shell:
         self._reads: dict[int, tuple[int, Callable[[Message | None], None]]] = {}
         self._released = False
         self._sure_until = 0.0
+        self._alone_at = 0.0  # when no coordinator before this one can still be at work
         self._superseded = False
         self._kept_before: list[dict[str, Any]] = []  # outputs of a job that was over before this
         self._is_news, self._told = True, 0.0
@@ -121,7 +123,7 @@ class Shell:
 
     def run(self) -> int:
         """Until the job is over or its pods are to be replaced; the exit code of the first pod."""
-        write_whole(self._home.path(COORDINATOR), {"epoch": self.epoch})
+        self._alone_at = self._now() + self._office.enter()
         self._recover()
         if self.gang.is_terminal:  # it got new pods although it was over: they are sent away
             self._kept_before = _outputs_in(self._home.path(STATUS))
@@ -157,6 +159,8 @@ class Shell:
 
     def _patience(self) -> float:
         times = [self._now() + LONGEST_TURN]
+        if self._alone_at:
+            times.append(self._alone_at)
         if self.gang.wake_at is not None:
             times.append(self.gang.wake_at)
         if self.closing is not None:
@@ -170,6 +174,10 @@ class Shell:
         wake_at = self.gang.wake_at
         if wake_at is not None and wake_at <= now:
             self.happen(ev.Tick())
+        if self._alone_at and self._alone_at <= now:
+            self._alone_at = 0.0
+            self._place()
+        self._is_sure()
         if self.gang.is_terminal and self.closing is None:
             self.closing = Closing(self)
         if self.closing is not None:
@@ -246,11 +254,9 @@ class Shell:
         if now < self._sure_until:
             return True
         try:
-            with open(self._home.path(COORDINATOR), encoding="utf-8") as file:
-                epoch = int(json.load(file)["epoch"])
-        except (OSError, ValueError, KeyError):
+            self._superseded = not self._office.is_ours()
+        except (OSError, ValueError):
             return False
-        self._superseded = epoch != self.epoch
         self._sure_until = now + SURE
         return not self._superseded
 
@@ -269,6 +275,8 @@ class Shell:
 
     def _place(self) -> None:
         """Agents of members that do not run are room for the gang."""
+        if self._alone_at:
+            return
         gang, members = self.gang, self.gang.members
         room = [m for m in self.coordinator.peers if m not in members or not members[m].is_live]
         queued = gang.state == states.QUEUED and barrier.is_enough(gang.plan, room)
@@ -291,15 +299,6 @@ class Shell:
                     self.send(effect.peer, effect.message)
             elif isinstance(effect, ev.Release):
                 self._released = True
-
-
-def _epoch_in(home: str) -> int:
-    """Of the coordinator before this one."""
-    try:
-        with open(os.path.join(home, COORDINATOR), encoding="utf-8") as file:
-            return int(json.load(file)["epoch"])
-    except (OSError, ValueError, KeyError):
-        return 0
 
 
 def _outputs_in(path: str) -> list[dict[str, Any]]:
