@@ -7,6 +7,8 @@ before they come here.
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
+from dromon import frameworks
+
 
 @dataclass(frozen=True)
 class AgentPlan:
@@ -49,3 +51,27 @@ class AgentPlan:
         return AgentPlan(
             **{**data, "cgroups": tuple(data["cgroups"]), "keep_fds": tuple(data["keep_fds"])}
         )
+
+
+def in_place(
+    request: Mapping[str, Any], member: str, record: str, command: Union[str, List[str]], **own: Any
+) -> AgentPlan:
+    """For an agent that is there before its member is to run: which run it is there for, and which
+    attempt, the coordinator says. `request` is a compiled one; `own` is what only the place knows.
+    """
+    role, _, index = member.rpartition("-")
+    asked, framework = request["roles"][role], request["framework"]
+    return AgentPlan(
+        job=request["gang"]["job"],
+        role=role,
+        index=int(index),
+        run=0,
+        attempt=0,
+        record=record,
+        work=record,
+        command=command,
+        framework=framework,
+        processes=asked["processes"],
+        ports=frameworks.ports_needed(framework, role, int(index), asked["processes"]),
+        **own,
+    )

@@ -66,11 +66,22 @@ class Beat(NamedTuple):
 
 
 def engine(
-    bed: Bed, home: Path | str, *, user: str = "", store: bool = True, **context: Any
+    bed: Bed,
+    home: Path | str,
+    *,
+    user: str = "",
+    store: bool = True,
+    store_at: str = "",
+    **context: Any,
 ) -> KubernetesEngine:
     """A client of the bed: its administrator, or a user of it."""
     where = bed.kubeconfig_of(user) if user else bed.kubeconfig
-    given = {"store": bed.shared if store else "", "image": IMAGE, "pull": "Never", **context}
+    given = {
+        "store": (store_at or bed.shared) if store else "",
+        "image": IMAGE,
+        "pull": "Never",
+        **context,
+    }
     return KubernetesEngine(Context("bed", "kubernetes", where, **given), str(home))
 
 

@@ -15,9 +15,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dromon import frameworks
 from dromon.agent.main import run_agent
-from dromon.agent.plan import AgentPlan
+from dromon.agent.plan import AgentPlan, in_place
 from dromon.agent.record import Record
 from dromon.engines.memory.shell import RELEASED, Shell, replayed
 
@@ -138,21 +137,12 @@ def _serve(record: Record, request: Mapping[str, Any], member: str) -> int:
 
 
 def _plan(record: Record, request: Mapping[str, Any], member: str) -> AgentPlan:
-    """A pod does not know which run of its member it is there for; the coordinator says that."""
-    role, _, index = member.rpartition("-")
-    asked = request["roles"][role]
-    return AgentPlan(
-        job=request["gang"]["job"],
-        role=role,
-        index=int(index),
-        run=0,
-        attempt=0,
-        record=record.root,
-        work=record.root,
-        command=asked["command"],
-        framework=request["framework"],
-        processes=asked["processes"],
-        ports=frameworks.ports_needed(request["framework"], role, int(index), asked["processes"]),
+    asked = request["roles"][member.rpartition("-")[0]]
+    return in_place(
+        request,
+        member,
+        record.root,
+        asked["command"],
         env={**request["facts"].get("inherited", {}), **asked["env"]},
         secrets=record.path("secret") if request["supplied"] else "",
         grace=request["gang"]["stop_grace"],

@@ -10,8 +10,7 @@ import tarfile
 from collections.abc import Mapping
 from typing import Any
 
-from dromon import frameworks
-from dromon.agent.plan import AgentPlan
+from dromon.agent.plan import AgentPlan, in_place
 from dromon.agent.record import Record
 from dromon.engines.kubernetes.pod import places
 from dromon.engines.kubernetes.pod.places import Places
@@ -57,21 +56,13 @@ def _lay_out_programs(python: str, at: Places) -> None:
 
 
 def plan(request: Mapping[str, Any], name: str, record: Record, at: Places) -> AgentPlan:
-    role, _, index = name.rpartition("-")
-    asked = request["roles"][role]
+    asked = request["roles"][name.rpartition("-")[0]]
     pod, node = os.environ.get("DROMON_POD", ""), os.environ.get("DROMON_NODE", "")
-    return AgentPlan(
-        job=request["gang"]["job"],
-        role=role,
-        index=int(index),
-        run=0,
-        attempt=0,
-        record=record.root,
-        work=record.root,
-        command=_command(request, asked["command"], at),
-        framework=request["framework"],
-        processes=asked["processes"],
-        ports=frameworks.ports_needed(request["framework"], role, int(index), asked["processes"]),
+    return in_place(
+        request,
+        name,
+        record.root,
+        _command(request, asked["command"], at),
         host=os.environ.get("DROMON_POD_IP") or "127.0.0.1",
         env=_environment(request, asked, at),
         secrets=record.path("secret") if os.path.exists(record.path("secret")) else "",

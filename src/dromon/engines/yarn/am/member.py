@@ -22,10 +22,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from dromon import frameworks
 from dromon.agent import devices, process
 from dromon.agent.main import close_on_exec, run_agent
-from dromon.agent.plan import AgentPlan
+from dromon.agent.plan import AgentPlan, in_place
 from dromon.agent.record import Record
 from dromon.engines.yarn.am import volumes
 from dromon.engines.yarn.am.container import Container
@@ -124,20 +123,12 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _plan(request: Mapping[str, Any], member: str, record: Record, secrets: Secrets) -> AgentPlan:
-    role, _, index = member.rpartition("-")
-    asked = request["roles"][role]
-    return AgentPlan(
-        job=request["gang"]["job"],
-        role=role,
-        index=int(index),
-        run=0,
-        attempt=0,
-        record=record.root,
-        work=record.root,
-        command=_command(request, asked["command"]),
-        framework=request["framework"],
-        processes=asked["processes"],
-        ports=frameworks.ports_needed(request["framework"], role, int(index), asked["processes"]),
+    asked = request["roles"][member.rpartition("-")[0]]
+    return in_place(
+        request,
+        member,
+        record.root,
+        _command(request, asked["command"]),
         host=address(request, os.environ["DROMON_COORDINATOR"].partition(":")[2]),
         env=_environment(request, asked),
         secrets=record.path("secret") if secrets.supplied else "",
