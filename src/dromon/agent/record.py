@@ -25,8 +25,8 @@ from typing import Iterable, List, Tuple
 
 def runs_among(names: Iterable[str]) -> List[Tuple[str, int]]:
     """Of the names in a record's directory, those of runs, as (member, run) in order."""
-    parts = (name.rpartition(".") for name in names)
-    return sorted((member, int(run)) for member, _, run in parts if member and run.isdigit())
+    parts = (name.split(".") for name in names)  # no member has a point in its name
+    return sorted((each[0], int(each[1])) for each in parts if len(each) == 2 and each[1].isdigit())
 
 
 class Record:
