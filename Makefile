@@ -51,7 +51,7 @@ yarn: setup ## a real HDFS and YARN on this machine, to try Dromon on (needs Jav
 # fails beside others is run again, alone, and must pass then.
 ON_YARN = DROMON_BENCH=yarn $(BIN)/pytest tests/contract tests/cluster/yarn
 test-yarn: setup ## tests on a real YARN, brought up for them (downloads Hadoop once)
-	@$(ON_YARN) -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS) || { \
+	@$(ON_YARN) -n 2 --dist loadscope --no-loadscope-reorder $(ARGS) || { \
 		test $$? = 1 || exit 1; \
 		echo "== again, alone, what failed beside others"; \
 		$(ON_YARN) --last-failed --last-failed-no-failures none $(ARGS); }

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench import SMALL, URGENT, Bench
+from benches import SMALL, URGENT, Bench
 
 from dromon.engines.base import Engine, Filter, JobRef, Launch, Node
 

@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the test beds are no part of what is installed
 sys.path.insert(0, str(Path(__file__).parent))
 
-from bench import Bench, LocalBench, MemoryBench
+from benches import Bench, LocalBench, MemoryBench
 from clusterbenches import KubernetesBench, YarnBench
 
 BENCHES: dict[str, type[Bench]] = {"memory": MemoryBench, "local": LocalBench}

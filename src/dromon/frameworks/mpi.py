@@ -27,6 +27,11 @@ place=$1
 shift
 [ -z "$OPAL_PREFIX" ] || set -- "OPAL_PREFIX='$OPAL_PREFIX'; export OPAL_PREFIX; $*"
 [ "$place" != "$DROMON_PLACE" ] || exec sh -c "$*"
+# MPICH names itself as this machine does; elsewhere that name may mean nothing.
+case "$* " in *" --control-port "*)
+    at="s|\\(--control-port [\"']*\\)[^ :]*:|\\1$DROMON_LAUNCHER:|"
+    set -- "$(printf '%s' "$*" | sed "$at")";;
+esac
 until [ -p "$dir/$place" ]; do sleep 0.05; done
 umask 077
 script=$dir/$place.$$
@@ -106,6 +111,7 @@ def environment(world: World, member: Member, process: int, directory: str) -> D
     variables = {
         "DROMON_PLACE": member.name,
         "DROMON_PLACES": " ".join(m.name for m in world.members[1:]),
+        "DROMON_LAUNCHER": world.members[0].host,
         # Open MPI 5
         "PRTE_MCA_prte_default_hostfile": hosts,
         "PRTE_MCA_plm_ssh_agent": rsh,

@@ -61,11 +61,3 @@ def new_bed(built: None) -> Iterator[Callable[..., Bed]]:
 def bed(lasting_bed: Callable[..., Bed]) -> Bed:
     """The bed as `up` makes it. Whoever kills a component of it starts it again."""
     return lasting_bed()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several work at once, each takes whole files: their beds are the dear part."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))

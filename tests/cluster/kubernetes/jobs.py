@@ -143,9 +143,10 @@ def reason(engine: KubernetesEngine, ref: str, words: str) -> str:
     def says() -> bool:
         waiting = engine.why(ref)
         said[0] = waiting.sentence if waiting is not None else ""
-        return words in said[0]
+        return words in said[0] or engine.status(ref).is_terminal
 
-    assert until(says), f"why: {said[0]!r}\n{told(engine, ref)}"
+    until(says)
+    assert words in said[0], f"why: {said[0]!r}\n{told(engine, ref)}"
     return said[0]
 
 

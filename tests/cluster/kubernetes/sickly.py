@@ -1,14 +1,15 @@
 """An API server in front of the real one, which is ill for a while: it answers 429, 500 or 503, or
 hangs up. Everything else goes through to the real one and back, watches too."""
 
+import contextlib
 import http.client
 import itertools
 import json
+import socket
 import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -22,6 +23,7 @@ class Sickly:
     def __init__(self, kubeconfig: str, folder: Path) -> None:
         self.codes: Iterator[int] | None = None
         self.counts: dict[int, int] = {}
+        self._lines: set[http.client.HTTPSConnection] = set()
         config = json.loads(Path(kubeconfig).read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         host, _, port = cluster["server"].removeprefix("https://").partition(":")
@@ -46,9 +48,12 @@ class Sickly:
         Path(self.kubeconfig).write_text(json.dumps(config))
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    @contextmanager
+    @contextlib.contextmanager
     def ill(self, *codes: int) -> Iterator[None]:
         self.codes = itertools.cycle(codes)
+        for line in list(self._lines):  # watches are cut in the middle
+            with contextlib.suppress(OSError, AttributeError):
+                line.sock.shutdown(socket.SHUT_RDWR)
         try:
             yield
         finally:
@@ -66,26 +71,32 @@ class Sickly:
 
             def pass_on(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                if sickly.codes is not None:
-                    return self.fail(next(sickly.codes))
+                codes = sickly.codes
+                if codes is not None:
+                    return self.fail(next(codes))
                 real = http.client.HTTPSConnection(*sickly._real, context=sickly._context)
+                sickly._lines.add(real)
+                with contextlib.closing(real), contextlib.suppress(OSError):
+                    self.carry(real, body)
+                sickly._lines.discard(real)
+
+            def carry(self, real: http.client.HTTPSConnection, body: bytes) -> None:
+                self.close_connection = True  # unless all went well
                 wanted = {k: v for k, v in self.headers.items() if k.lower() not in HOP}
                 real.request(self.command, self.path, body, wanted)
-                answer = real.getresponse()
-                self.send_response(answer.status)
-                for key, value in answer.getheaders():
-                    if key.lower() not in HOP:
-                        self.send_header(key, value)
-                self.send_header("Transfer-Encoding", "chunked")
-                self.end_headers()
-                while piece := answer.read1(65536):
-                    if sickly.codes is not None:  # a watch is cut in the middle
-                        self.close_connection = True
-                        return real.close()
-                    self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-                    self.wfile.flush()
-                self.wfile.write(b"0\r\n\r\n")
-                real.close()
+                with real.getresponse() as answer:
+                    self.send_response(answer.status)
+                    for key, value in answer.getheaders():
+                        if key.lower() not in HOP:
+                            self.send_header(key, value)
+                    self.send_header("Transfer-Encoding", "chunked")
+                    self.end_headers()
+                    while piece := answer.read1(65536):
+                        self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+                        self.wfile.flush()
+                if sickly.codes is None:
+                    self.wfile.write(b"0\r\n\r\n")
+                    self.close_connection = False
 
             def fail(self, code: int) -> None:
                 sickly.counts[code] = sickly.counts.get(code, 0) + 1

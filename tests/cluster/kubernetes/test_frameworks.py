@@ -183,13 +183,14 @@ def test_tensorflow_workers_mirror_each_other(example, packages) -> None:
 def test_mxnet_workers_agree_through_servers_in_pods_of_their_own(
     example, bed: Bed, lacking: Callable[[str], NoReturn]
 ) -> None:
-    """It needs a library that its packages do not bring and the small image does not have."""
-    library = next(iter(glob("/usr/lib/*/libgomp.so.1")), "")
-    if not library:
-        lacking("there is no libgomp.so.1 on this machine (apt-get install libgomp1)")
+    """It needs libraries that its package does not bring and the small image does not have."""
     libraries = Path(bed.shared, "libraries")
     libraries.mkdir(exist_ok=True)
-    shutil.copy(library, libraries)
+    for name in ("libgomp.so.1", "libquadmath.so.0"):
+        found = glob(f"/usr/lib/*/{name}")
+        if not found:
+            lacking(f"there is no {name} on this machine (apt-get install libgomp1 libquadmath0)")
+        shutil.copy(found[0], libraries)
     told = example(
         "mxnet-dist-sync",
         f"volumes={json.dumps({'libraries': {'source': str(libraries)}})}",
@@ -207,9 +208,9 @@ def test_mxnet_workers_agree_through_servers_in_pods_of_their_own(
 def test_mpi_ranks_run_in_their_own_pods(dromon, cluster: str, tmp_path: Path, family: str) -> None:
     (tmp_path / "places.py").write_text(PLACES)
     job = {
-        "framework": "mpi", "processes": 2, "command": "mpirun python places.py",
-        "roles": {"worker": {"replicas": 2, "spread": "node"}},
-        "resources": {"cpus": 0.25, "memory": "256MiB"}, "env": {"OMP_NUM_THREADS": "1"},
+        "framework": "mpi", "replicas": 2, "processes": 2, "spread": "node",
+        "command": "mpirun python places.py", "env": {"OMP_NUM_THREADS": "1"},
+        "resources": {"cpus": 0.25, "memory": "256MiB"},
         "environment": {"packages": ["mpi4py==4.1.2", family]},
     }  # fmt: skip
     (tmp_path / "job.yaml").write_text(json.dumps(job))

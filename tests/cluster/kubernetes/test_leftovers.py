@@ -115,7 +115,7 @@ def test_gc_takes_what_old_jobs_and_dead_clients_left(engine: KubernetesEngine) 
 
 
 def test_a_job_that_waits_is_stopped_and_so_again(engine: KubernetesEngine) -> None:
-    nowhere = {"pod": {"spec": {"nodeSelector": {"example.com/is": "nowhere"}}}}
+    nowhere = {"pod": {"nodeSelector": {"example.com/is": "nowhere"}}}
     ref = jobs.run(engine, "pass", kubernetes=nowhere, roles=jobs.TWO)
     jobs.reason(engine, ref, "example.com/is")
     assert engine.stop_ref(ref) == {"id": ref, "active": True}
@@ -261,7 +261,7 @@ def test_what_a_dead_client_left_is_taken_by_gc(engine: KubernetesEngine, tmp_pa
 
 JOB_FILE = f"""\
 name: applied
-image: {IMAGE}
+environment: {{image: "{IMAGE}"}}
 roles:
   worker:
     replicas: 2
@@ -273,14 +273,14 @@ roles:
 def test_a_manifest_that_was_applied_is_a_job_like_any_other(
     bed: Bed, engine: KubernetesEngine, tmp_path: Path
 ) -> None:
-    (tmp_path / "job.yaml").write_text(JOB_FILE)
+    folder = work(tmp_path / "work", **{"job.yaml": JOB_FILE.encode()})
     env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     env |= {f"DROMON_{name}": str(tmp_path / name) for name in ("HOME", "CONFIG", "CACHE")}
     env["NO_COLOR"] = "1"
 
     def dromon(*words: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "dromon.cli", *words], cwd=tmp_path, env=env,
+            [sys.executable, "-m", "dromon.cli", *words], cwd=folder, env=env,
             capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"

@@ -38,7 +38,7 @@ def alice(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubern
     ("job", "words"),
     [
         ({"environment": {"image": "dromon.test/nothing:1"}}, "dromon.test/nothing:1"),
-        ({"kubernetes": {"secret": "no-such-secret"}}, "no-such-secret"),
+        ({"secrets": ["TOKEN"], "kubernetes": {"secret": "no-such-secret"}}, "no-such-secret"),
         ({"volumes": {"data": {"source": "pvc:no-such-claim"}}}, "no-such-claim"),
     ],
     ids=["image", "secret", "volume"],
@@ -72,7 +72,7 @@ def test_an_unknown_queue_is_refused_with_those_there_are(alice: KubernetesEngin
 
 
 def test_a_webhook_denies_in_its_own_words(alice: KubernetesEngine) -> None:
-    said = refused(alice, Invalid, kubernetes={"job": {"spec": {"minAvailable": 5}}})
+    said = refused(alice, Invalid, kubernetes={"job": {"minAvailable": 5}})
     assert said.startswith("validatejob.volcano.sh denies it: ")
     assert "minAvailable" in said
 
@@ -127,7 +127,7 @@ def dromon(folder: Path, kubeconfig: str, *words: str) -> "subprocess.CompletedP
 
 JOB_FILE = f"""\
 name: job
-image: {IMAGE}
+environment: {{image: "{IMAGE}"}}
 command: echo never
 """
 
@@ -195,8 +195,8 @@ def test_a_submit_and_a_watch_get_through_a_server_that_is_ill(
             submitting = threading.Thread(target=submit)
             submitting.start()
         with sickly.ill(*codes):
-            time.sleep(0.3)
-        time.sleep(0.1)
+            time.sleep(0.15)
+        time.sleep(0.3)
     submitting.join(60)
     assert len(refs) == 1
     jobs.beats_on(engine, refs[0], "worker-0", "worker-1")

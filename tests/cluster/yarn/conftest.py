@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))  # the test beds are no part of what is installed
 sys.path.insert(0, str(Path(__file__).parent))  # jobs.py
 
-import jobs  # noqa: E402
 import queues  # noqa: E402
+import yarnjobs as jobs  # noqa: E402
 from testbeds.yarn import jars  # noqa: E402
 from testbeds.yarn.bed import Bed  # noqa: E402
 from testbeds.yarn.plan import Options  # noqa: E402
@@ -127,39 +127,3 @@ def engine(place: Bed, home: Path) -> Iterator[YarnEngine]:
     yield made
     jobs.stop_all(made)
     made.close()
-
-
-# Whole files go together, and these beyond them: they share a bed, or what is in its caches.
-TOGETHER = {
-    "test_frameworks": "frameworks",
-    "test_compat": "frameworks",
-    "test_faults": "faults",
-    "test_takeover": "faults",
-    "test_scheduling": "queues",
-    "test_gangs": "queues",
-}
-LONG = ("frameworks", "contract", "faults", "queues", "test_scale")  # they come first
-
-
-def share(path: Path) -> str:
-    return "contract" if path.parent.name == "contract" else TOGETHER.get(path.stem, path.stem)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def turn(item: pytest.Item) -> int:
-        own = share(item.path)
-        return LONG.index(own) if own in LONG else len(LONG)
-
-    items.sort(key=turn)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where several work at once, what goes together is done by one of them."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Shares(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return share(Path(nodeid.partition("::")[0]))
-
-    return Shares(config, log)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jobs
+import yarnjobs as jobs
 from testbeds.yarn.bed import Bed
 
 from dromon.agent.record import Record

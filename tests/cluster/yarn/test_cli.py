@@ -34,8 +34,9 @@ class Machine:
         keep = ("PATH", "HOME", "USER", "LANG", "PYTHONPATH")
         self.env = {key: os.environ[key] for key in keep if key in os.environ}
         self.env.update(
-            DROMON_HOME=str(self.home), DROMON_CACHE=str(folder / "cache"),
-            DROMON_CONFIG=str(folder / "config"), NO_COLOR="1",
+            # Beside the work, not in it: each job would ship the archives of those before it.
+            DROMON_HOME=str(self.home), DROMON_CACHE=str(folder.parent / "cache"),
+            DROMON_CONFIG=str(folder.parent / "config"), NO_COLOR="1",
         )  # fmt: skip
         if python is not None:
             self.env["VIRTUAL_ENV"] = str(python)

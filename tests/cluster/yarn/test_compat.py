@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -63,13 +64,22 @@ def home(lasting_home: Path) -> Path:
     return lasting_home
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An environment with nothing in it: what is packed and unpacked should not take the time."""
+    place = tmp_path_factory.mktemp("empty") / "venv"
+    venv.create(place, with_pip=False)
+    return str(place)
+
+
 @pytest.fixture(autouse=True)
 def on_yarn(home: Path, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", bed.plan.conf())
     monkeypatch.delenv("DROMON_ON", raising=False)
 
 
-def test_experiment_runs_in_containers_and_the_servers_end_with_it(tmp_path):
+def test_experiment_runs_in_containers_and_the_servers_end_with_it(tmp_path, empty, monkeypatch):
+    monkeypatch.setenv("VIRTUAL_ENV", empty)
     tmp_path.chmod(0o755)
     (tmp_path / "tensorflow.py").write_text(TENSORFLOW)
     where = str(tmp_path)
@@ -92,7 +102,9 @@ def test_experiment_runs_in_containers_and_the_servers_end_with_it(tmp_path):
     assert metrics.container_duration.keys() == {"chief:0", "worker:0", "worker:1", "ps:0"}
 
 
-def test_failure_in_a_container_is_raised_here_after_its_retry():
+def test_failure_in_a_container_is_raised_here_after_its_retry(empty, monkeypatch):
+    monkeypatch.setenv("VIRTUAL_ENV", empty)
+
     def experiment_fn() -> Experiment:
         raise KeyError(f"try {os.environ['TF_YARN_N_TRY']}")
 

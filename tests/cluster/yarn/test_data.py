@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jobs
 import pytest
+import yarnjobs as jobs
 from testbeds.yarn.bed import Bed
 
 import dromon

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import jobs
 import pytest
+import yarnjobs as jobs
 from testbeds.yarn import ready
 from testbeds.yarn.bed import Bed
 

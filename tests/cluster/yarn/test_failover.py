@@ -5,8 +5,8 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import jobs
 import pytest
+import yarnjobs as jobs
 from testbeds.yarn.bed import Bed
 
 from faults import Scene

@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import jobs
 import pytest
+import yarnjobs as jobs
 from testbeds.yarn.bed import Bed
 
 from dromon.engines.yarn import application
@@ -198,7 +198,7 @@ def impatient(scene: Scene) -> None:
 CLIENT = """
 import json, os, sys, time
 sys.path[:0] = json.loads(sys.argv[1])
-import jobs
+import yarnjobs as jobs
 from testbeds.yarn.bed import Bed
 
 bed, home, asked, point = Bed(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4]), sys.argv[5]

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import jobs
 import pytest
+import yarnjobs as jobs
 from testbeds.yarn.bed import Bed
 
 from dromon.engines.home import Home

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from jobs import application, ended, has_said, request, run, stop_all, texts, told, until
 from testbeds.yarn.bed import Bed
+from yarnjobs import application, ended, has_said, request, run, stop_all, texts, told, until
 
 from dromon.engines.yarn.engine import YarnEngine
 
@@ -63,6 +63,13 @@ def two_wide(engine: YarnEngine, patience: dict[str, float], later: float = 0) -
     return refs[0], refs[1]
 
 
+def spoke(engine: YarnEngine, ref: str) -> int:
+    """How many members did in the last attempt. On a busy machine a queue may take its share back
+    from the other, and the gang begins again."""
+    attempt = engine.status(ref).attempt
+    return sum(line.text == "up" and line.run == attempt for line in engine.logs(ref, follow=False))
+
+
 @pytest.mark.usefixtures("apart")
 def test_masters_that_never_give_way_wait_for_each_other_for_ever(engine: YarnEngine):
     """What the next test is worth: without giving way, both hold a part, and neither starts."""
@@ -81,7 +88,7 @@ def test_two_half_gangs_both_end_and_the_elder_starts_first(engine: YarnEngine):
     elder, younger = two_wide(engine, {"hold": 3, "pause": 3}, later=10)
     for ref in (elder, younger):
         assert ended(engine, ref).state == "succeeded", told(engine, ref)
-        assert texts(engine, ref).count("up") == 4
+        assert spoke(engine, ref) == 4
     first, second = (engine.status(ref).started or 0 for ref in (elder, younger))
     assert 0 < first < second
 
@@ -90,7 +97,7 @@ def test_two_half_gangs_both_end_and_the_elder_starts_first(engine: YarnEngine):
 def test_two_half_gangs_of_one_age_both_end(engine: YarnEngine):
     for ref in two_wide(engine, {"hold": 3, "pause": 3}):
         assert ended(engine, ref).state == "succeeded", told(engine, ref)
-        assert texts(engine, ref).count("up") == 4
+        assert spoke(engine, ref) == 4
 
 
 def test_a_gang_may_start_with_fewer_and_asks_for_no_more_then(engine: YarnEngine):

@@ -8,8 +8,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import jobs
 import pytest
+import yarnjobs as jobs
 from testbeds.yarn.bed import Bed
 
 from dromon.engines.yarn.engine import YarnEngine

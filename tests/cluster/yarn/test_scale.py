@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from jobs import application, ended, processes, run, stop_all, texts, told, until
-from jobs import engine as client
 from testbeds.yarn.bed import Bed
+from yarnjobs import application, ended, processes, run, stop_all, texts, told, until
+from yarnjobs import engine as client
 
 from dromon.engines.base import Filter
 from dromon.engines.yarn.engine import YarnEngine

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import application, ended, has_said, request, run, stop_all, texts, told, until
-from jobs import engine as client
 from testbeds.yarn import ready
 from testbeds.yarn.bed import Bed
 from testbeds.yarn.plan import GPUS
+from yarnjobs import application, ended, has_said, request, run, stop_all, texts, told, until
+from yarnjobs import engine as client
 
 from dromon.engines.yarn.engine import YarnEngine
 from dromon.errors import Refused

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dromon.agent.record import Record
 from dromon.engines import base
+from dromon.engines.kubernetes import volcano
 from dromon.engines.kubernetes.pod.journal import NAME
+from dromon.engines.kubernetes.pods import when
+from dromon.engines.kubernetes.volcano import CONFIG_MAP
 from dromon.observe import metrics as reported
 
 if TYPE_CHECKING:
@@ -39,7 +42,8 @@ def metrics(record: Record | None) -> dict[str, Any]:
 
 
 def collect(engine: KubernetesEngine, older_than: float, dry_run: bool) -> Mapping[str, Any]:
-    """Ended jobs that are older, then records without a job, then blobs that no record names."""
+    """Ended jobs that are older, then what dead clients left, records without a job, and blobs that
+    no record names."""
     now = time.time()
     jobs = engine.list(base.Filter(active_only=False))
     old = [job.id for job in jobs if job.ended is not None and job.ended < now - older_than]
@@ -47,9 +51,11 @@ def collect(engine: KubernetesEngine, older_than: float, dry_run: bool) -> Mappi
     store = engine.store
     for id in old if not dry_run else ():
         freed += engine.forget(id)
+    safety = min(SAFETY, older_than)
+    for name in () if dry_run else _orphans(engine, known, now - safety):
+        engine.api.delete(CONFIG_MAP, engine.namespace, name)
     if store is None:
         return {"removed": old, "freed": freed, "dry_run": dry_run}
-    safety = min(SAFETY, older_than)
     named: set[str] = set()
     for id in store.records():
         request = store.request(id) or {}
@@ -69,3 +75,20 @@ def collect(engine: KubernetesEngine, older_than: float, dry_run: bool) -> Mappi
             if not dry_run:
                 store.remove_blob(name)
     return {"removed": old, "freed": freed, "dry_run": dry_run}
+
+
+def _orphans(engine: KubernetesEngine, known: Collection[str], before: float) -> list[str]:
+    """ConfigMaps of clients that died while they submitted; with a job's own goes its Secret."""
+
+    def is_old(about: Mapping[str, Any]) -> bool:
+        made = when(about.get("creationTimestamp"))
+        return made is not None and made <= before and not about.get("ownerReferences")
+
+    listed = engine.api.list_metadata
+    light = listed(CONFIG_MAP, engine.namespace, volcano.LIGHT_LABEL)
+    of_jobs = listed(CONFIG_MAP, engine.namespace, volcano.JOB_LABEL)
+    return [str(about["name"]) for about in light if is_old(about)] + [
+        str(about["name"])
+        for about in of_jobs
+        if is_old(about) and about["labels"][volcano.JOB_LABEL] not in known
+    ]

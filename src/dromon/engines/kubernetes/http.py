@@ -82,9 +82,13 @@ class Api:
 
     def list_names(self, kind: Kind, namespace: str, labels: str = "") -> Sequence[str]:
         """Their names alone, however large they are."""
+        return [str(about["name"]) for about in self.list_metadata(kind, namespace, labels)]
+
+    def list_metadata(self, kind: Kind, namespace: str, labels: str = "") -> Sequence[Object]:
+        """What is said about them, and not what is in them."""
         target = target_of(_path(kind, namespace), {"labelSelector": labels})
         page = self._json("list", "GET", target, kind, accept=NAMES)
-        return [str(item["metadata"]["name"]) for item in page.get("items") or ()]
+        return [item["metadata"] for item in page.get("items") or ()]
 
     def list(
         self,

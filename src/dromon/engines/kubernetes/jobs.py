@@ -40,6 +40,7 @@ class Jobs:
         self.store = store
         self.on = on
         self._keys: dict[str, bytes] = {}
+        self._said: dict[str, dict[str, Any]] = {}  # by a coordinator, by the uid of its pod
 
     # ---- objects --------------------------------------------------------------------------------
 
@@ -120,10 +121,13 @@ class Jobs:
             return self.store.status(str(job["metadata"]["name"]))
         if over or not any(pod.get("status", {}).get("phase") == "Running" for pod in pods):
             return None
+        live = self.live(job, pods)
+        (uid,) = [p["metadata"]["uid"] for p in pods if p["metadata"]["name"] == live.pod] or [""]
         try:
-            return self.live(job, pods).status()
-        except (Silent, ValueError):
-            return None
+            self._said[uid] = live.status()
+        except (Silent, ValueError):  # not yet; or the way there is not open for a moment
+            return self._said.get(uid)
+        return self._said[uid]
 
     def runs(self, id: JobRef, is_ended: Callable[[], bool]) -> tuple[bool, list[Source]]:
         """Whether it is over, and every run there is. `is_ended`: what Kubernetes says, where the

@@ -25,7 +25,7 @@ class Live:
     ) -> None:
         self._api = api
         self._namespace = namespace
-        self._pod = pod
+        self.pod = pod
         self._id = id
         self._key = key
 
@@ -39,7 +39,7 @@ class Live:
         try:
             proven = proof(self._key(), method, path, body, time.time())
             status, headers, answer = self._api.proxy(
-                self._namespace, self._pod, PAGE_PORT, method, path, body, {HEADER: proven}
+                self._namespace, self.pod, PAGE_PORT, method, path, body, {HEADER: proven}
             )
         except ApiError as error:
             raise Silent(error.message) from None
@@ -47,5 +47,5 @@ class Live:
             status != 200
             or {k.lower(): v for k, v in headers.items()}.get(MARK.lower()) != self._id
         ):
-            raise Silent(f"{self._pod} answers {status}")
+            raise Silent(f"{self.pod} answers {status}")
         return answer

@@ -72,10 +72,12 @@ class Submitter:
         earlier = made is None
         if made is None:  # somebody was here before us
             found = self.api.read(kind, self.namespace, id)
-            if found is not None:
-                return found, False, []
             made = self.api.read(CONFIG_MAP, self.namespace, id)
             assert made is not None
+            if found is not None:
+                if not made["metadata"].get("ownerReferences"):  # it died between the two
+                    self._own(found, kind, request)
+                return found, False, []
         for one in maps:
             self._made(CONFIG_MAP, _owned(one, CONFIG_MAP, made))
         key = secrets.token_hex(32)

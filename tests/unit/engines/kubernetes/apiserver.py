@@ -317,14 +317,21 @@ class ApiServer:
         return iter(self.logs[pod])
 
 
+_LABEL = re.compile(r"([\w./-]+)(=([^,]*)| in \(([^)]*)\))?")  # `a`, `a=b` or `a in (b,c)`
+
+
 def _selector(query: dict[str, str]) -> Callable[[dict[str, Any]], bool]:
-    labels = dict(word.split("=", 1) for word in query.get("labelSelector", "").split(",") if word)
+    labels = _LABEL.findall(query.get("labelSelector", ""))
     fields = dict(word.split("=", 1) for word in query.get("fieldSelector", "").split(",") if word)
     name = fields.get("metadata.name")
 
     def wanted(item: dict[str, Any]) -> bool:
         has = item["metadata"].get("labels") or {}
-        return labels.items() <= has.items() and name in (None, item["metadata"]["name"])
+        labelled = all(
+            key in has and (not rest or has[key] in (one, *several.split(",")))
+            for key, rest, one, several in labels
+        )
+        return labelled and name in (None, item["metadata"]["name"])
 
     return wanted
 

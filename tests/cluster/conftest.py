@@ -1,0 +1,47 @@
+"""Who does what where several work at once: whole files each, since their beds are the dear part.
+
+Its own scheduler, because xdist's groups have no effect on tests collected by import.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Whole files go together, and these beyond them: they share a bed, or what is in its caches.
+TOGETHER = {
+    "yarn/test_frameworks": "frameworks",
+    "yarn/test_compat": "frameworks",
+    "yarn/test_faults": "faults",
+    "yarn/test_takeover": "faults",
+    "yarn/test_scheduling": "queues",
+    "yarn/test_gangs": "queues",
+}
+# They come first, the longest first.
+LONG = ("frameworks", "contract", "faults", "queues", "yarn/test_scale", "kubernetes/test_faults",
+        "kubernetes/test_bed", "kubernetes/test_frameworks")  # fmt: skip
+
+
+def share(path: Path) -> str:
+    name = f"{path.parent.name}/{path.stem}"
+    return "contract" if path.parent.name == "contract" else TOGETHER.get(name, name)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def turn(item: pytest.Item) -> int:
+        own = share(item.path)
+        return LONG.index(own) if own in LONG else len(LONG)
+
+    items.sort(key=turn)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where several work at once, what goes together is done by one of them."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Shares(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return share(Path(nodeid.partition("::")[0]))
+
+    return Shares(config, log)
