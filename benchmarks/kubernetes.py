@@ -39,6 +39,7 @@ FAKE_NODES = 100
 IDLE = 60.0  # seconds
 WRITERS = 8
 ON_FAKE = {"pod": {"nodeSelector": {"type": "kwok"}, "terminationGracePeriodSeconds": 0}}
+ON_REAL = {"pod": {"nodeSelector": {"kubernetes.io/hostname": "node1"}}}
 SMALL = {"cpus": 0.1, "memory": "32MiB"}
 # A client that lists all jobs every two seconds, as `dromon watch` does; tells what it costs.
 WATCHER = """
@@ -209,7 +210,7 @@ def fetching(place: Place) -> Iterator[Bar]:
 
     def first_line(**job: Any) -> float:
         began = time.time()
-        ref = place.submit(command="date +%s.%N", **job)
+        ref = place.submit(command="date +%s.%N", kubernetes=ON_REAL, **job)
         engine.wait(ref)
         [line] = [line.text for line in engine.logs(ref, follow=False)]
         engine.remove([ref])
@@ -240,7 +241,8 @@ def requests(place: Place) -> Iterator[Bar]:
     for name, store in (("with a store", place.bed.shared), ("without", "")):
         context = place.context._replace(store=store)
         engine = KubernetesEngine(context, f"{place.folder}/home")
-        ref = str(engine.start(place.request(replicas=GANG, command="sleep 20; echo done"))["id"])
+        job = {"replicas": GANG, "command": "sleep 20; echo done", "kubernetes": ON_REAL}
+        ref = str(engine.start(place.request(**job))["id"])
         engine.wait(ref)
         assert [line.text for line in engine.logs(ref, follow=False)] == ["done"] * GANG
         counts[name] = float(engine.api.requests)

@@ -28,9 +28,8 @@ shift
 [ -z "$OPAL_PREFIX" ] || set -- "OPAL_PREFIX='$OPAL_PREFIX'; export OPAL_PREFIX; $*"
 [ "$place" != "$DROMON_PLACE" ] || exec sh -c "$*"
 # MPICH names itself as this machine does; elsewhere that name may mean nothing.
-case "$* " in *" --control-port "*)
-    at="s|\\(--control-port [\"']*\\)[^ :]*:|\\1$DROMON_LAUNCHER:|"
-    set -- "$(printf '%s' "$*" | sed "$at")";;
+case "$*" in *--control-port*)
+    set -- "$(printf '%s' "$*" | sed "s|\\(--control-port \\)[^ :]*:|\\1$DROMON_LAUNCHER:|")" ;;
 esac
 until [ -p "$dir/$place" ]; do sleep 0.05; done
 umask 077

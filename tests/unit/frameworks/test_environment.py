@@ -250,6 +250,7 @@ def test_mpi_place_on_one_machine():
         "DROMON_PROCESSES": "1",
         "DROMON_PLACE": "worker-1",
         "DROMON_PLACES": "worker-1",
+        "DROMON_LAUNCHER": HERE,
         "PRTE_MCA_prte_default_hostfile": "/job/world/1/hostfile",
         "PRTE_MCA_plm_ssh_agent": "/job/world/1/rsh",
         "PRTE_MCA_plm_ssh_no_tree_spawn": "1",

@@ -3,7 +3,7 @@ a small writer of TFiles for shapes that these do not have."""
 
 import base64
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dromon.hadoop import tfile
@@ -30,12 +30,17 @@ def at(data: bytes) -> Callable[[int, int], bytes]:
 
 
 def contents(found: list[Entry], step: int = 1 << 20) -> dict[tuple[str, str], bytes]:
-    return {
-        (entry.container, entry.file): b"".join(
-            entry.body.read_at(offset, step) for offset in range(0, entry.size, step)
-        )
-        for entry in found
-    }
+    return {(entry.container, entry.file): b"".join(_pieces(entry, step)) for entry in found}
+
+
+def _pieces(entry: Entry, step: int) -> Iterator[bytes]:
+    """To its end, wherever it is said to be: a damaged file may claim to be huge."""
+    for offset in range(0, entry.size, step):
+        piece = entry.body.read_at(offset, step)
+        if not piece:
+            return
+        yield piece
+
 
 
 def number(value: int) -> bytes:

@@ -337,9 +337,8 @@ class YarnEngine:
         if self.manager.reports(tags=[application.tag(ref)]):
             return ref
         mine = self.manager.reports(types=[application.TYPE], users=[self.cluster.user])
-        named = {r: id for r in mine if (id := application.id_of(r.tags))}
-        numbers = {statuses.number_of(report): id for report, id in named.items()}
-        found = references.find(ref, list(named.values()), numbers)
+        named = [(statuses.number_of(r), id) for r in mine if (id := application.id_of(r.tags))]
+        found = references.find(ref, [id for _, id in named], dict(named))
         if found is None and self.staging.read_file(ref, "application") is not None:
             return ref  # YARN has forgotten it; its record is there
         if found is None:
