@@ -87,9 +87,24 @@ def test_a_misspelt_name_gets_the_nearest_one():
         resolve("prodction")
 
 
-def test_kubernetes_is_not_here_yet():
-    with pytest.raises(ContextError, match="kubernetes yet"):
-        resolve("kubernetes")
+def test_kubernetes_alone_is_what_the_kubeconfig_points_at():
+    assert resolve("kubernetes") == Context("kubernetes", "kubernetes", "current")
+
+
+def test_a_context_of_kubernetes_names_one_of_the_kubeconfig_or_another_file(tmp_path):
+    assert make("k", "kubernetes", "prod-eu", {"image": "python:3"}).where == "prod-eu"
+    file = tmp_path / "config"
+    file.write_text("{}")
+    assert make("k", "kubernetes", f"{file}#dev").where == f"{file}#dev"
+    with pytest.raises(ContextError, match="no kubeconfig"):
+        make("k", "kubernetes", f"{tmp_path}/none#dev")
+
+
+def test_each_kind_has_settings_of_its_own():
+    with pytest.raises(ContextError, match="no setting 'image'"):
+        make("y", "yarn", "rm:8032", {"image": "python:3"})
+    with pytest.raises(ContextError, match="no setting 'shared'"):
+        make("k", "kubernetes", "", {"shared": "/x"})
 
 
 @pytest.mark.parametrize("name", ["local", "yarn", "", "Prod", "a b", "../x", "-x"])
