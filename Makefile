@@ -64,7 +64,7 @@ kubernetes: setup ## a real Kubernetes with Volcano on this machine (needs root 
 ON_KUBERNETES = DROMON_BENCH=kubernetes $(BIN)/pytest tests/contract tests/cluster/kubernetes
 test-kubernetes: setup ## tests on a real Kubernetes with Volcano, brought up for them (builds it once)
 	@$(BIN)/python -m testbeds.kubernetes build
-	@$(ON_KUBERNETES) -n 2 --dist loadscope --no-loadscope-reorder $(ARGS) || { \
+	@$(ON_KUBERNETES) -n 4 --dist loadscope --no-loadscope-reorder $(ARGS) || { \
 		test $$? = 1 || exit 1; \
 		echo "== again, alone, what failed beside others"; \
 		$(ON_KUBERNETES) --last-failed --last-failed-no-failures none $(ARGS); }

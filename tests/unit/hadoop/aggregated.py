@@ -42,7 +42,6 @@ def _pieces(entry: Entry, step: int) -> Iterator[bytes]:
         yield piece
 
 
-
 def number(value: int) -> bytes:
     if -32 <= value <= 127:
         return value.to_bytes(1, "big", signed=True)

@@ -33,6 +33,7 @@ from dromon.engines.kubernetes.pod.shell import (
     Shell,
 )
 
+OOM_GROUP = "/sys/fs/cgroup/memory.oom.group"
 RESERVED = (FEWER, GIVE_UP, TIME_OVER, STOPPED)
 # The first pod's end has Volcano delete whoever it believes to be running: it learns of the others'
 # ends a second or two late, and their output would go with them.
@@ -96,10 +97,21 @@ def _end_the_rest() -> None:
 def _coordinate(request: Mapping[str, Any], at: Places, token: str) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with the pod
     key = at.key(request)
-    shell = Shell(request, at.home(request), key, line_port=at.line_port, token=token)
+    shell = Shell(
+        request, at.home(request), key, line_port=at.line_port, token=token,
+        dies_whole=_dies_whole(),
+    )  # fmt: skip
     web = Web(shell, key, [], port=at.page_port)
     web.start()
     return shell.run()
+
+
+def _dies_whole() -> bool:
+    try:
+        with open(OOM_GROUP, encoding="ascii") as file:
+            return file.read().strip() == "1"
+    except OSError:  # an older kernel's cgroups
+        return False
 
 
 def _serve(request: Mapping[str, Any], name: str, record: Record, at: Places) -> int:

@@ -22,6 +22,7 @@ from dromon.coordinator.closing import Closing
 from dromon.coordinator.coordinator import Coordinator, Effect, Keep, Send
 from dromon.coordinator.door import Admitted
 from dromon.coordinator.peers import Peers
+from dromon.engines.kubernetes.pod import losses
 from dromon.engines.kubernetes.pod.handover import SURE, Office
 from dromon.engines.kubernetes.pod.journal import Journal
 from dromon.lifecycle import barrier, states
@@ -38,7 +39,8 @@ STATUS = "status.json"
 
 
 class Shell:
-    """`home`: the job's record in the store, or a directory of this pod; `token`: of this pod."""
+    """`home`: the job's record in the store, or a directory of this pod; `token`: of this pod;
+    `dies_whole`: containers here are killed as one when they are out of memory."""
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class Shell:
         *,
         line_port: int,
         token: str = "",
+        dies_whole: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.request = request
@@ -55,7 +58,8 @@ class Shell:
         self._journal = Journal(home)
         self._now = now
         plan = GangPlan.from_json(request["gang"])
-        history = self._journal.read()
+        self._history = history = self._journal.read()
+        self._dies_whole = dies_whole
         self.gang = Gang.replay(plan, history, prepared=True)
         self._office = Office(home, token)
         self.epoch = self._office.epoch
@@ -195,10 +199,12 @@ class Shell:
             if not member.is_live:
                 continue
             exit = exitrecord.read(self._home.exit(name, member.run))
-            if exit is None:
-                self.happen(ev.MemberEvicted(name, member.run, "its pod is gone"))
-            else:
+            if exit is not None:
                 self.happen(ev.MemberExited(name, member.run, exit.to_json()))
+                continue
+            events = [event for _, event in self._history]
+            whole, now = self._dies_whole, self._now()
+            self.happen(losses.end_of(name, member.run, events, dies_whole=whole, now=now))
         self._released = False
 
     # ---- agents ---------------------------------------------------------------------------------
