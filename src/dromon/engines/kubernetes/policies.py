@@ -13,6 +13,9 @@ from dromon.lifecycle import policy
 from dromon.lifecycle.plan import GangPlan
 
 MAX_RETRY = 1_000_000  # what may be retried how often is not for the controller to say
+# Volcano that is to end a job while it is still making its pods makes them anew, again and again:
+# seen with 300 ms, not with 2 s.
+SOONEST = 2.0
 ACTIONS = {"abort_job": "TerminateJob", "complete_job": "CompleteJob"}
 
 
@@ -36,5 +39,6 @@ def _pending(plan: GangPlan) -> list[dict[str, Any]]:
             f"policies: {words}: Volcano would end the job for a pod it can do without",
             hint="Leave `min:` out, or the policy.",
         )
+    seconds = max(seconds, SOONEST)
     timeout = f"{math.ceil(seconds * 1000)}ms" if seconds % 1 else f"{int(seconds)}s"
     return [{"action": ACTIONS[action], "event": "PodPending", "timeout": timeout}]

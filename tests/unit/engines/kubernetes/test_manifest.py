@@ -189,6 +189,11 @@ def test_roles_become_tasks_in_the_order_of_ranks(make_request, framework, roles
     assert [role["name"] for role in request["gang"]["roles"]] == [name for name, _, _ in tasks]
 
 
+def test_volcano_is_never_told_to_end_a_job_while_it_still_makes_its_pods(make_request):
+    found = make_request(policies={"pending:300ms": "abort_job"})["objects"][0]["spec"]["policies"]
+    assert found[4]["timeout"] == "2s"
+
+
 def test_a_gang_may_start_with_fewer(make_request):
     roles = {
         "worker": {"replicas": 8, "min": 5, "command": "true"},
@@ -200,9 +205,9 @@ def test_a_gang_may_start_with_fewer(make_request):
 
 
 def test_a_job_that_waits_too_long_is_ended_by_volcano(make_request):
-    policies = {"pending:10m": "abort_job", "pending:1.5s": "complete_job"}
+    policies = {"pending:10m": "abort_job", "pending:2.5s": "complete_job"}
     found = make_request(policies=policies)["objects"][0]["spec"]["policies"]
-    assert found[4] == {"action": "CompleteJob", "event": "PodPending", "timeout": "1500ms"}
+    assert found[4] == {"action": "CompleteJob", "event": "PodPending", "timeout": "2500ms"}
     assert [p["event"] for p in found[5:]] == ["PodEvicted", "PodFailed"]
     long = make_request(policies={"pending:12d": "abort_job"})["objects"][0]["spec"]["policies"]
     assert long[4]["timeout"] == "1036800s"
