@@ -17,7 +17,7 @@ from dromon.engines.base import JobRef, JobStatus
 from dromon.engines.kubernetes import counted, situation, status, volcano, watchdog
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.live import Live, Silent
-from dromon.engines.kubernetes.refusals import Conflict, NoVolcano
+from dromon.engines.kubernetes.refusals import ApiError, Conflict, NoVolcano
 from dromon.engines.kubernetes.store import Store
 from dromon.engines.kubernetes.volcano import CONFIG_MAP, JOB, PLAIN_JOB, POD, SECRET, Kind
 from dromon.engines.kubernetes.watchdog import Call
@@ -40,6 +40,7 @@ class Jobs:
         self.store = store
         self.on = on
         self._keys: dict[str, bytes] = {}
+        self._ended_at: dict[str, float] = {}  # when one that waited too long was told to end
         self._said: dict[str, dict[str, Any]] = {}  # by a coordinator, by the uid of its pod
 
     # ---- objects --------------------------------------------------------------------------------
@@ -113,7 +114,20 @@ class Jobs:
         over = _is_ended(job)
         told = self.told(job, pods, over) if ask or self.store is not None else None
         live, record = (None, told) if over else (told, None)
-        return status.status(job, pods, live, record, self.on)
+        found = status.status(job, pods, live, record, self.on)
+        if not over and not found.attempt:
+            self._end_overdue(job)
+        return found
+
+    def _end_overdue(self, job: Object) -> None:
+        """Whoever looks at a job that has waited longer than it may helps Volcano to end it."""
+        now = time.time()
+        call = watchdog.overdue(job, now)
+        id = str(job["metadata"]["name"])
+        if call is not None and now > self._ended_at.get(id, 0.0) + watchdog.LATE:
+            self._ended_at[id] = now
+            with contextlib.suppress(ApiError):  # we may only look
+                self.carry_out(call)
 
     def told(self, job: Object, pods: list[Object], over: bool) -> dict[str, Any] | None:
         """What its coordinator says, or said last."""

@@ -250,16 +250,21 @@ def _never_started(job: Object, found: Mapping[str, PodFacts], attempt: int) -> 
 
 def _waited_too_long(job: Object, ended: float) -> str:
     """The timeout of a policy for pending pods that had passed when the job was ended."""
-    spec = job.get("spec") or {}
-    for policy in spec.get("policies") or ():
+    limit = pending_limit(job)
+    return limit if limit and ended - submitted(job) >= parse_duration(limit) else ""
+
+
+def pending_limit(job: Object) -> str:
+    """How long its pods may be pending, as Volcano was told; "" without end."""
+    for policy in (job.get("spec") or {}).get("policies") or ():
         events = policy.get("events") or [policy.get("event")]
         limit = str(policy.get("timeout") or "")
         if "PodPending" in events and limit:
             try:
-                if ended - submitted(job) >= parse_duration(limit):
-                    return limit
+                parse_duration(limit)
             except ValueError:
                 continue
+            return limit
     return ""
 
 

@@ -4,7 +4,7 @@ import pytest
 from clusterview import Cluster
 
 from dromon.engines.kubernetes import volcano
-from dromon.engines.kubernetes.watchdog import look
+from dromon.engines.kubernetes.watchdog import look, overdue
 
 
 @pytest.fixture
@@ -180,3 +180,27 @@ def test_a_member_that_is_through_before_the_others_is_no_half_gang(cluster):
     cluster.pod(job, 0, "n1")
     cluster.pod(job, 1, "n1", phase="Succeeded", state=ended(200))
     assert found(cluster) == []
+
+
+# --- jobs that have waited longer than they may
+
+
+def waits(phase="Pending", timeout="2m0s"):
+    policy = {"event": "PodPending", "action": "TerminateJob", "timeout": timeout}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
+        "metadata": {
+            "name": "train-aaaaaa", "namespace": "ml", "uid": "u",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {"policies": [policy], "tasks": []}, "status": {"state": {"phase": phase}, "running": 1},
+    }  # fmt: skip
+
+
+def test_a_job_that_has_waited_too_long_is_ended_by_a_command():
+    begin = 1767225600.0  # that moment
+    assert overdue(waits(), begin + 120) is None  # Volcano gets a moment
+    call = overdue(waits(), begin + 130)
+    assert (call.verb, call.body["action"]) == ("create", "TerminateJob")
+    assert overdue(waits("Running"), begin + 130) is None
+    assert overdue(waits(timeout="1h"), begin + 130) is None
