@@ -193,7 +193,8 @@ def waits(phase="Pending", timeout="2m0s"):
             "name": "train-aaaaaa", "namespace": "ml", "uid": "u",
             "creationTimestamp": "2026-01-01T00:00:00Z",
         },
-        "spec": {"policies": [policy], "tasks": []}, "status": {"state": {"phase": phase}, "running": 1},
+        "spec": {"policies": [policy], "tasks": []},
+        "status": {"state": {"phase": phase}},
     }  # fmt: skip
 
 
