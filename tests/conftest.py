@@ -22,9 +22,11 @@ from hypothesis import settings
 settings.register_profile("dromon", deadline=None, print_blob=True)
 settings.load_profile("dromon")
 
-# A shell that runs us in the background has these ignored, and all we start would inherit that.
+# A shell that runs us in the background, or nohup, has these ignored, and all we start would
+# inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SETTLE = 10.0  # seconds that ended members and a stopped daemon get to be gone

@@ -27,7 +27,10 @@ def share(path: Path) -> str:
     return "contract" if path.parent.name == "contract" else TOGETHER.get(name, name)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("dist", "no") != "loadscope":
+        return
+
     def turn(item: pytest.Item) -> int:
         own = share(item.path)
         return LONG.index(own) if own in LONG else len(LONG)
