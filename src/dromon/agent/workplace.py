@@ -14,6 +14,7 @@ import shutil
 import tarfile
 import threading
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
@@ -28,7 +29,7 @@ PIECE = 256 * 1024  # of a log, in one message
 READABLE = re.compile(r"[a-z0-9-]+\.[0-9]+\.log(\.index)?")
 
 
-class Workplace(Place):
+class Workplace(Place, ABC):
     """`request` names the framework and the outputs; `code` is the archive of the snapshot, which
     need not exist; `root` is the directory that holds everything of this place."""
 
@@ -50,9 +51,9 @@ class Workplace(Place):
 
     # ---- what an engine's place says ------------------------------------------------------------
 
+    @abstractmethod
     def log_file(self, name: str) -> str:
         """Where `worker-0.1.log` lies."""
-        raise NotImplementedError
 
     def prepare(self, plan: AgentPlan) -> None:
         """Beyond the code. OSError and DromonError are the end of the run, with their words."""
@@ -60,8 +61,9 @@ class Workplace(Place):
     def carry_home(self, plan: AgentPlan) -> None:
         """What the run left, as far as it can be brought home: its end is told all the same."""
 
+    @abstractmethod
     def put_output(self, path: str, file: BinaryIO) -> None:
-        raise NotImplementedError
+        """Where it outlives this place. OSError and DromonError are told of this file alone."""
 
     # ---- what the agent asks --------------------------------------------------------------------
 

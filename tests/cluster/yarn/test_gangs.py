@@ -148,7 +148,7 @@ def test_a_member_over_its_memory_is_ended_by_its_agent_with_figures(engine: Yar
 
 def test_a_container_over_its_memory_is_ended_by_yarn_with_figures(engine: YarnEngine):
     asked = request(GREEDY, retries={"max": 0}, resources={"cpus": 1, "memory": "192MiB"})
-    submission = engine.compile(engine._take(asked).launch)
+    submission = engine.compile(engine.take(asked).launch)
     # The agent does not look: as for memory that it does not see.
     submission.request["roles"]["worker"]["memory"] = None
     ref = engine.submit(submission)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dromon.engines import base, plans
 from dromon.engines.base import JobRef, JobStatus, LogLine, Progress, Waiting
+from dromon.engines.entry import Entry, silent
 from dromon.engines.kubernetes import cluster, collect, situation, status, volcano, why
 from dromon.engines.kubernetes import pods as podfacts
 from dromon.engines.kubernetes.ending import Ending
@@ -37,9 +38,10 @@ from dromon.lifecycle import states
 if TYPE_CHECKING:
     from dromon.agent.record import Record
     from dromon.contexts.file import Context
-    from dromon.engines.intake import Intake, Taken
+    from dromon.engines.intake import Taken
     from dromon.engines.kubernetes.access import Access
     from dromon.engines.kubernetes.overview import Overview
+    from dromon.spec import Job
 
 POLL = 0.2  # seconds between two looks into the store
 ASK, ASK_SELDOM = 0.5, 15.0  # seconds between two questions to a coordinator
@@ -48,11 +50,7 @@ KEPT = 30 * 86400.0  # seconds that `gc` leaves a job alone unless told otherwis
 Object = dict[str, Any]
 
 
-def _silent(what: str, done: int, total: int) -> None:
-    """Nobody watches."""
-
-
-class KubernetesEngine:
+class KubernetesEngine(Entry):
     """`home` is Dromon's directory on this machine: snapshots and archives are kept there."""
 
     def __init__(self, context: Context, home: str | None = None) -> None:
@@ -106,20 +104,6 @@ class KubernetesEngine:
     def jobs(self) -> Jobs:
         return Jobs(self.api, self.namespace, self.store, self.name)
 
-    @cached_property
-    def intake(self) -> Intake:
-        from dromon.engines.intake import Intake
-        from dromon.storage.blobs import BlobStore
-
-        def has_secrets(job: Any) -> bool:
-            return bool(job.kubernetes.get("secret"))
-
-        return Intake(BlobStore(self.blobs), self.home.path("index"), has_secrets)
-
-    @property
-    def blobs(self) -> str:
-        return self.home.blobs
-
     def close(self) -> None:
         """Hang up; what is asked later connects anew."""
         self._forget_watched()
@@ -147,7 +131,7 @@ class KubernetesEngine:
 
     def submit(self, submission: base.Submission) -> JobRef:
         self._forget_watched()
-        Submitter(self).submit(submission, _silent)
+        Submitter(self).submit(submission, silent)
         return submission.id
 
     def refuse_impossible(self, request: Mapping[str, Any]) -> None:
@@ -296,30 +280,10 @@ class KubernetesEngine:
             "notes": [f"namespace {self.namespace}", *notes],
         }  # fmt: skip
 
-    def start(
-        self, request: Mapping[str, Any], progress: Progress | None = None
-    ) -> Mapping[str, Any]:
-        from dromon.storage.blobs import BlobStore
+    def has_secrets(self, job: Job) -> bool:
+        return bool(job.kubernetes.get("secret"))
 
-        with BlobStore(self.blobs).pinned():  # until all of it is on its way
-            return self._start(self._take(request), progress or _silent)
-
-    def start_many(
-        self, common: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]
-    ) -> Sequence[JobRef]:
-        taken = [self._take({**common, **request}) for request in requests]
-        return [str(self._start(each, _silent)["id"]) for each in taken]
-
-    def _take(self, request: Mapping[str, Any]) -> Taken:
-        from dromon.engines.intake import Request
-
-        if self.context.queue:
-            options = dict(request.get("options", {}))
-            options.setdefault("queue", self.context.queue)
-            request = {**request, "options": options}
-        return self.intake.take(Request.from_json(request))
-
-    def _start(
+    def hand_over(
         self, taken: Taken, progress: Progress, artifacts: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
         self._forget_watched()
@@ -341,27 +305,16 @@ class KubernetesEngine:
             "links": {},
         }
 
-    def rerun(
-        self,
-        ref: str,
-        *,
-        overrides: Sequence[str],
-        token: str,
-        environ: Mapping[str, str],
-        supplied: Mapping[str, str],
-        progress: Progress | None = None,
-    ) -> Mapping[str, Any]:
-        old = self.jobs.request(self.find(ref))
-        taken = self.intake.take_again(old, old["environment"], overrides, environ, token, supplied)
-        return self._start(taken, progress or _silent, old["artifacts"])
+    def request_of(self, id: JobRef) -> dict[str, Any]:
+        return self.jobs.request(id)
 
     def plan(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         from dromon.engines.kubernetes import packing
         from dromon.storage.blobs import BlobStore
 
         # In a repository the same job file makes the same manifest, another one a job of its own.
-        token = content_token(self._take(request).launch)
-        found = plans.planned(self, self._take({**request, "token": token}))
+        token = content_token(self.take(request).launch)
+        found = plans.planned(self, self.take({**request, "token": token}))
         try:
             made = packing.manifest(found["request"], BlobStore(self.blobs), self.home.cache)
         except Refused as refused:

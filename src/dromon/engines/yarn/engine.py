@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dromon.engines import base, plans, references
 from dromon.engines.base import JobRef, JobStatus, LogLine, Progress, Waiting
+from dromon.engines.entry import Entry, silent
 from dromon.engines.yarn import (
     application,
     cluster,
@@ -41,7 +42,7 @@ from dromon.storage.hdfs import Hdfs
 
 if TYPE_CHECKING:
     from dromon.contexts.file import Context
-    from dromon.engines.intake import Intake, Taken
+    from dromon.engines.intake import Taken
 
 POLL = 0.3
 PACKING = 3600.0  # seconds for which an archive may be on its way to a cluster
@@ -55,11 +56,7 @@ HEARD = 1.5  # seconds until a warning has come from the scheduler to a member, 
 PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill"
 
 
-def _silent(what: str, done: int, total: int) -> None:
-    """Nobody watches."""
-
-
-class YarnEngine:
+class YarnEngine(Entry):
     """`home` is Dromon's directory on this machine: snapshots and archives are kept there."""
 
     def __init__(self, context: Context, home: str | None = None) -> None:
@@ -125,17 +122,6 @@ class YarnEngine:
             lease=LEASE + max(expiries),
         )
 
-    @cached_property
-    def intake(self) -> Intake:
-        from dromon.engines.intake import Intake
-        from dromon.storage.blobs import BlobStore
-
-        return Intake(BlobStore(self.blobs), self.home.path("index"))
-
-    @property
-    def blobs(self) -> str:
-        return self.home.blobs
-
     def close(self) -> None:
         """Hang up; what is asked later connects anew."""
         for name in ("manager", "hdfs"):
@@ -164,7 +150,7 @@ class YarnEngine:
         return compile_launch(launch, self.target)
 
     def submit(self, submission: base.Submission) -> JobRef:
-        Submitter(self).submit(submission, _silent)
+        Submitter(self).submit(submission, silent)
         return submission.id
 
     def status(self, ref: JobRef) -> JobStatus:
@@ -269,30 +255,7 @@ class YarnEngine:
             "notes": [f"HDFS through {self.hdfs.how}"],
         }
 
-    def start(
-        self, request: Mapping[str, Any], progress: Progress | None = None
-    ) -> Mapping[str, Any]:
-        from dromon.storage.blobs import BlobStore
-
-        with BlobStore(self.blobs).pinned():  # until all of it is on HDFS
-            return self._start(self._take(request), progress or _silent)
-
-    def start_many(
-        self, common: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]
-    ) -> Sequence[JobRef]:
-        taken = [self._take({**common, **request}) for request in requests]
-        return [str(self._start(each, _silent)["id"]) for each in taken]
-
-    def _take(self, request: Mapping[str, Any]) -> Taken:
-        from dromon.engines.intake import Request
-
-        if self.context.queue:
-            options = dict(request.get("options", {}))
-            options.setdefault("queue", self.context.queue)
-            request = {**request, "options": options}
-        return self.intake.take(Request.from_json(request))
-
-    def _start(
+    def hand_over(
         self, taken: Taken, progress: Progress, artifacts: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
         submission = self.compile(taken.launch)
@@ -315,23 +278,8 @@ class YarnEngine:
             "links": self._links(report, submission.request["tensorboard"]),
         }
 
-    def rerun(
-        self,
-        ref: str,
-        *,
-        overrides: Sequence[str],
-        token: str,
-        environ: Mapping[str, str],
-        supplied: Mapping[str, str],
-        progress: Progress | None = None,
-    ) -> Mapping[str, Any]:
-        old = self._request(self.find(ref))
-        taken = self.intake.take_again(old, old["environment"], overrides, environ, token, supplied)
-        # What it ran is on HDFS, whichever machine it was submitted from.
-        return self._start(taken, progress or _silent, old["artifacts"])
-
     def plan(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        return plans.planned(self, self._take(request))
+        return plans.planned(self, self.take(request))
 
     def find(self, ref: str) -> JobRef:
         if self.manager.reports(tags=[application.tag(ref)]):
@@ -349,7 +297,7 @@ class YarnEngine:
         id = self.find(ref)
         report = self._report(id)
         standing = self._standing(report)
-        request = self._request(id)
+        request = self.request_of(id)
         status = statuses.status(report, standing)
         return {
             "status": {**status._asdict(), "members": [m._asdict() for m in status.members]},
@@ -450,7 +398,7 @@ class YarnEngine:
     def _standing(self, report: Report) -> dict[str, Any] | None:
         return self.masters.standing(report)
 
-    def _request(self, id: JobRef) -> dict[str, Any]:
+    def request_of(self, id: JobRef) -> dict[str, Any]:
         data = self.staging.read_file(id, REQUEST)
         if data is None:
             raise JobNotFound(f"{id} has no record on HDFS any more")
