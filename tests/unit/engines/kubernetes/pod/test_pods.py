@@ -93,7 +93,9 @@ def test_a_pod_that_is_told_to_end_ends_with_143_and_its_member_has_its_grace(st
     job.until(lambda: "up" in job.printed["worker-0"].read_text())
     job.pods["worker-0"].send_signal(signal.SIGTERM)
     assert job.code("worker-0") == 143
-    assert job.printed["worker-0"].read_text().startswith("up\nsaved\n")
+    said = job.printed["worker-0"].read_text().splitlines()
+    # The shell may say of its own child that it was terminated, before or after.
+    assert [line for line in said if "erminated" not in line] == ["up", "saved"]
 
 
 def test_new_pods_go_on_where_the_old_ones_were_and_no_retry_is_used(stage):
