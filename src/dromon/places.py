@@ -42,25 +42,35 @@ def _kubernetes(context: Context) -> Place:
 
 # kind of context -> the engine for it.
 ENGINES: dict[str, Callable[[Context], Place]] = {"yarn": _yarn, "kubernetes": _kubernetes}
+SHARED = {"kubernetes"}  # their engines may be used by several threads at once
+_kept: dict[str, Place] = {}
 
 
-def engine(on: str | None = None) -> Place:
-    """The engine `on` names; without it $DROMON_ON, else the context in use, else this machine."""
+def engine(on: str | None = None, *, keep: bool = False) -> Place:
+    """The engine `on` names; without it $DROMON_ON, else the context in use, else this machine.
+    `keep` as in `engine_of`."""
     if on is None:
         on = os.environ.get("DROMON_ON") or in_use() or "local"
     if on == "local":
         return LocalEngine()
     from dromon.contexts.file import resolve
 
-    return engine_of(resolve(on))
+    return engine_of(resolve(on), keep=keep)
 
 
-def engine_of(context: Context) -> Place:
-    """$DROMON_AS beats whom the context acts as."""
+def engine_of(context: Context, *, keep: bool = False) -> Place:
+    """$DROMON_AS beats whom the context acts as. `keep`: the same as last time, for whoever lists
+    jobs again and again: it has its connections, and what it watches need not be asked for."""
     if context.kind == "local":
         return LocalEngine()
     user = os.environ.get("DROMON_AS")
-    return ENGINES[context.kind](context._replace(user=user) if user else context)
+    context = context._replace(user=user) if user else context
+    if not keep or context.kind not in SHARED:
+        return ENGINES[context.kind](context)
+    key = repr((context, os.environ.get("KUBECONFIG"), LocalEngine().home.root))
+    if key not in _kept:
+        _kept[key] = ENGINES[context.kind](context)
+    return _kept[key]
 
 
 def locate(ref: str, on: str | None = None) -> tuple[Place, str]:
@@ -131,14 +141,14 @@ def _last(ref: str, local: LocalEngine, recent: Recent) -> tuple[Place, str] | N
     return (local, known) if isinstance(known, str) else (_place_of(known), known.id)
 
 
-def _place_of(known: Known) -> Place:
+def _place_of(known: Known, *, keep: bool = False) -> Place:
     from dromon.contexts.file import Contexts
 
     file = Contexts.read()
     if known.context in file.by_name:
-        return engine_of(file.by_name[known.context])
+        return engine_of(file.by_name[known.context], keep=keep)
     if known.unnamed is not None:
-        return engine_of(known.unnamed)
+        return engine_of(known.unnamed, keep=keep)
     raise JobNotFound(
         f"{known.id} is in the context {known.context!r}, which is gone",
         hint=f"`dromon context add {known.context} …` brings it back.",
@@ -229,7 +239,7 @@ def jobs(where: Filter, on: str | None = None) -> Listing:
     """Of one place when it is named; else of this machine and of the clusters used from here."""
     on = on or os.environ.get("DROMON_ON") or None
     if on is not None:
-        place = engine(on)
+        place = engine(on, keep=True)
         return Listing(named(place, status) for status in place.list(where))
     others = _others()
     if not others:
@@ -245,9 +255,9 @@ def _others() -> dict[str, Callable[[], Place]]:
     recent, default = _recent(), in_use()
     found: dict[str, Callable[[], Place]] = {}
     for name, known in (recent.contexts(USED) if recent is not None else {}).items():
-        found[name] = lambda known=known: _place_of(known)  # type: ignore[misc]
+        found[name] = lambda known=known: _place_of(known, keep=True)  # type: ignore[misc]
     if default:
-        found.setdefault(default, lambda: engine(default))
+        found.setdefault(default, lambda: engine(default, keep=True))
     return found
 
 

@@ -403,3 +403,14 @@ def test_without_clusters_nothing_of_them_is_looked_at(homes):
         [sys.executable, "-c", code], env={**os.environ}, capture_output=True, text=True
     )
     assert done.stderr.splitlines()[-1] == "[]", done.stderr
+
+
+def test_whoever_lists_again_asks_the_engine_that_answered_before(homes, monkeypatch):
+    monkeypatch.setitem(places.ENGINES, "kubernetes", Elsewhere)
+    context = Context("k8s", "kubernetes", str(homes[1]))
+    kept = places.engine_of(context, keep=True)
+    assert places.engine_of(context, keep=True) is kept
+    assert places.engine_of(context) is not kept
+    assert places.engine_of(context._replace(namespace="other"), keep=True) is not kept
+    monkeypatch.setenv("DROMON_AS", "carl")
+    assert places.engine_of(context, keep=True) is not kept
