@@ -90,7 +90,8 @@ def test_a_master_killed_while_outputs_come_home_loses_none_of_them(scene: Scene
 
 
 def test_a_master_that_was_only_cut_off_touches_nothing_when_it_is_back(scene: Scene):
-    ref = scene.run(roles=TWO, yarn={"lease": 32})
+    # Its members wait as long as this test does: a node may take its time to be back.
+    ref = scene.run(roles=TWO, yarn={"lease": 2 * jobs.PATIENCE})
     before = {life.pid for life in scene.lives(ref)}
     old = scene.master(ref)
     with frozen(old):

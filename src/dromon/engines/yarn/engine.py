@@ -29,8 +29,7 @@ from dromon.engines.yarn import (
 )
 from dromon.engines.yarn.aggregated import AggregatedLogs
 from dromon.engines.yarn.compile import LACKS, LEASE, Target, compile_launch, lacking
-from dromon.engines.yarn.follow import COLLECTING, Follower, Wanted, runs_of
-from dromon.engines.yarn.live import Live
+from dromon.engines.yarn.follow import COLLECTING, Follower, Seen, Wanted, runs_of
 from dromon.engines.yarn.manager import ApplicationUnknown, Manager
 from dromon.engines.yarn.masters import Masters
 from dromon.engines.yarn.reports import Report
@@ -326,13 +325,15 @@ class YarnEngine(Entry):
         id = self.find(ref)
         wanted = Wanted(ranks, members, since, tail, every_run)
 
-        def look() -> tuple[bool, list[tuple[str, int, int | None]], Live | None]:
+        def look() -> Seen:
             report = self._report(id)
             standing = self._standing(report)
             runs = [] if standing is None else runs_of(standing)
             if report.is_terminal:
-                return True, runs, None
-            return False, runs, self.masters.live(report) if report.state == "RUNNING" else None
+                return Seen(True, runs)
+            live = self.masters.live(report) if report.state == "RUNNING" else None
+            ending = standing is not None and states.is_terminal(str(standing["state"]))
+            return Seen(False, runs, live, ending)
 
         return Follower(look, lambda: self._collected(id), wanted).lines(follow=follow)
 

@@ -33,12 +33,22 @@ class Wanted(NamedTuple):
     every_run: bool = True
 
 
+class Seen(NamedTuple):
+    """How a job stands, as far as its lines go. `ending`: its master has done all it had to, so
+    agents leave one after the other; YARN, which collects then, does not call it over yet."""
+
+    over: bool
+    runs: list[tuple[str, int, int | None]]  # all that are known: member, run, rank
+    live: Live | None = None
+    ending: bool = False
+
+
 class Follower:
-    """`status` is asked anew; (is over, [(member, run, rank)] of all runs known, the master)."""
+    """`look` asks anew each time."""
 
     def __init__(
         self,
-        look: Callable[[], tuple[bool, list[tuple[str, int, int | None]], Live | None]],
+        look: Callable[[], Seen],
         collected: Callable[[], AggregatedLogs | None],
         wanted: Wanted,
     ) -> None:
@@ -47,26 +57,39 @@ class Follower:
         self._wanted = wanted
 
     def lines(self, *, follow: bool) -> Iterator[LogLine]:
-        over, runs, live = self._look()
-        if over:
-            yield from self._finished(runs)
+        """Not to `follow`: what there is. Of a job that is just ending that is all of it, a moment
+        later, and not what the agents that are still there happen to have."""
+        seen = self._look() if follow else self._settled()
+        if seen.over:
+            yield from self._finished(seen.runs)
             return
         with tempfile.TemporaryDirectory(prefix="dromon-logs-") as root:
             wanted = self._wanted
             with RecordLogs(root, since=wanted.since, tail=wanted.tail) as logs:
                 while True:
-                    chosen = self._chosen(runs)
-                    self._mirror(root, chosen, live)
-                    if over:
+                    chosen = self._chosen(seen.runs)
+                    is_whole = self._mirror(root, chosen, seen.live)
+                    if seen.over:
                         self._complete(root, chosen)
+                    elif not follow and not is_whole and (later := self._settled()).over:
+                        # It came to its end since we looked, and somebody was not there any more.
+                        yield from self._finished(later.runs)
+                        return
                     logs.add(Source(*run) for run in chosen)
-                    is_last = over or not follow
+                    is_last = seen.over or not follow
                     for line in logs.finish() if is_last else logs.read():
                         yield LogLine(*line)
                     if is_last:
                         return
                     time.sleep(POLL)
-                    over, runs, live = self._look()
+                    seen = self._look()
+
+    def _settled(self) -> Seen:
+        """As it stands, but not in the middle of its end."""
+        deadline = time.monotonic() + COLLECTING
+        while (seen := self._look()).ending and time.monotonic() < deadline:
+            time.sleep(POLL)
+        return seen
 
     def _chosen(self, runs: list[tuple[str, int, int | None]]) -> list[tuple[str, int, int | None]]:
         wanted = self._wanted
@@ -99,20 +122,23 @@ class Follower:
 
     def _mirror(
         self, root: str, runs: list[tuple[str, int, int | None]], live: Live | None
-    ) -> None:
-        """The index first: a log always holds all that its index speaks of."""
+    ) -> bool:
+        """The index first: a log always holds all that its index speaks of. Has everyone who may
+        know more been heard?"""
         if live is None:
-            return
-        record = Record(root)
+            return False
+        record, is_whole = Record(root), True
         for member, run, _ in runs:
             path = record.log(member, run)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             try:
-                index = _pull(live, f"{member}.{run}.log.index", f"{path}.index.new")
-                _pull(live, f"{member}.{run}.log", path)
+                index, _ = _pull(live, f"{member}.{run}.log.index", f"{path}.index.new")
+                _, is_heard = _pull(live, f"{member}.{run}.log", path)
             except Silent:
-                return
+                return False
+            is_whole = is_whole and is_heard
             _append(f"{path}.index", index, f"{path}.index.new")
+        return is_whole
 
     def _complete(self, root: str, runs: list[tuple[str, int, int | None]]) -> None:
         """What was printed after the last look, from what YARN collected."""
@@ -136,12 +162,12 @@ class Follower:
                         out.write(data)
 
 
-def _pull(live: Live, name: str, path: str) -> int:
-    """Append what is new; how long the copy is then."""
+def _pull(live: Live, name: str, path: str) -> tuple[int, bool]:
+    """Append what is new; how long the copy is then, and whether that was all there is."""
     with open(path, "ab") as out:
         while data := live.piece(name, out.tell()):
             out.write(data)
-        return out.tell()
+        return out.tell(), data is not None
 
 
 def _append(path: str, size: int, source: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dromon.agent.logfile import LogFile, index_of
 from dromon.engines.yarn.aggregated import AggregatedLogs
-from dromon.engines.yarn.follow import Follower, Wanted, runs_of
+from dromon.engines.yarn.follow import Follower, Seen, Wanted, runs_of
 from dromon.engines.yarn.live import Silent
 from dromon.hadoop.hdfsfaults import NotThere
 from dromon.hadoop.site import Site
@@ -101,7 +101,7 @@ RUNS = [("worker-0", 1, 0), ("worker-1", 1, 1)]
 def test_what_has_been_printed_so_far_is_read_once(node):
     node.print("worker-0", 1, 1.0, "first\n")
     node.print("worker-1", 1, 2.0, "second\nthird\n")
-    found = follower([(False, RUNS, node)]).lines(follow=False)
+    found = follower([Seen(False, RUNS, node)]).lines(follow=False)
     assert texts(found) == [
         ("worker-0", 1, 0, "first"), ("worker-1", 1, 1, "second"), ("worker-1", 1, 1, "third"),
     ]  # fmt: skip
@@ -111,25 +111,55 @@ def test_a_job_is_followed_to_its_last_line(node):
     node.print("worker-0", 1, 1.0, "one\n")
 
     def looks():
-        yield False, RUNS[:1], node
+        yield Seen(False, RUNS[:1], node)
         node.print("worker-0", 1, 2.0, "two\n")
-        yield False, RUNS[:1], node
+        yield Seen(False, RUNS[:1], node)
         node.silent = True
-        yield False, RUNS[:1], node
+        yield Seen(False, RUNS[:1], node)
         node.print("worker-0", 1, 3.0, "last\n")
         node.print("worker-1", 1, 3.5, "never seen live\n")
         node.close()
-        yield True, RUNS, None
+        yield Seen(True, RUNS)
 
     found = follower(looks(), node.collected).lines(follow=True)
     assert [text for _, _, _, text in texts(found)] == ["one", "two", "last", "never seen live"]
+
+
+def test_a_job_that_is_just_ending_is_read_once_yarn_has_collected_it(node):
+    node.print("worker-0", 1, 1.0, "one\n")
+    node.close()
+    looks = [Seen(False, RUNS[:1], node, ending=True)] * 2 + [Seen(True, RUNS[:1])]
+    node.silent = True
+    found = follower(looks, node.collected, tail=1).lines(follow=False)
+    assert texts(found) == [("worker-0", 1, 0, "one")]
+
+
+@pytest.mark.parametrize("how", ["master", "agent"])
+def test_an_end_that_comes_between_looking_and_reading_loses_no_line(node, tmp_path, how):
+    node.print("worker-0", 1, 1.0, "one\n")
+    node.close()
+    hidden = Node(tmp_path / "nobody")  # its agent has left; the master still answers
+    hidden.silent = how == "master"
+    looks = [
+        Seen(False, RUNS[:1], hidden),
+        Seen(False, RUNS[:1], hidden, ending=True),
+        Seen(True, RUNS[:1]),
+    ]
+    found = follower(looks, node.collected).lines(follow=False)
+    assert texts(found) == [("worker-0", 1, 0, "one")]
+
+
+def test_a_member_that_has_no_log_yet_keeps_nobody_waiting(node):
+    node.print("worker-0", 1, 1.0, "one\n")
+    looks = [Seen(False, RUNS, node)] * 2
+    assert texts(follower(looks).lines(follow=False)) == [("worker-0", 1, 0, "one")]
 
 
 def test_a_job_that_is_over_is_read_from_what_yarn_collected(node):
     node.print("worker-0", 1, 1.0, "one\n")
     node.print("worker-0", 2, 2.0, "two\n")  # a run its last status does not know
     node.close()
-    found = follower([(True, RUNS[:1], None)], node.collected).lines(follow=True)
+    found = follower([Seen(True, RUNS[:1])], node.collected).lines(follow=True)
     assert texts(found) == [("worker-0", 1, 0, "one"), ("worker-0", 2, None, "two")]
 
 
@@ -139,7 +169,7 @@ def test_only_what_is_wanted_is_read(node):
     runs = [("worker-0", 1, 0), ("worker-0", 2, 0), ("worker-1", 1, 1)]
 
     def lines(**wanted):
-        found = follower([(False, runs, node)], **wanted).lines(follow=False)
+        found = follower([Seen(False, runs, node)], **wanted).lines(follow=False)
         return [line.text for line in found]
 
     assert lines(ranks=frozenset({1})) == ["worker-1.1"]
@@ -149,12 +179,12 @@ def test_only_what_is_wanted_is_read(node):
 
 
 def test_a_job_that_never_ran_has_no_lines():
-    assert list(follower([(True, [], None)]).lines(follow=True)) == []
+    assert list(follower([Seen(True, [])]).lines(follow=True)) == []
 
 
 def test_what_yarn_did_not_collect_is_no_error(node):
     empty = AggregatedLogs(Disk({}), Site({"yarn.log-aggregation-enable": "true"}), "al", APP)
-    assert list(follower([(True, RUNS, None)], lambda: empty).lines(follow=True)) == []
+    assert list(follower([Seen(True, RUNS)], lambda: empty).lines(follow=True)) == []
 
 
 def test_nothing_is_left_on_this_machine(node, tmp_path, monkeypatch):
@@ -162,7 +192,7 @@ def test_nothing_is_left_on_this_machine(node, tmp_path, monkeypatch):
     place.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(place))
     node.print("worker-0", 1, 1.0, "one\n")
-    lines = follower([(False, RUNS[:1], node)] * 3).lines(follow=True)
+    lines = follower([Seen(False, RUNS[:1], node)] * 3).lines(follow=True)
     assert next(lines).text == "one"
     assert os.listdir(place) != []
     lines.close()
