@@ -24,8 +24,8 @@ from dromon.observe.logs import Source
 from dromon.storage.hdfs import Hdfs
 
 SIZES = (64, 256, 1024)  # megabytes
-# Bursts are what a busy pipe gives; single lines are what a patient program prints. Style -> how
-# many members write so, at the same time.
+# Bursts are what a busy pipe gives; single lines are what a patient program prints, here every
+# third to stderr. Style -> how many members write so, at the same time.
 STYLES = {"bursts": 1, "lines": 1, "lines of 8 members": 8}
 USER = getpass.getuser()
 WRITER = """
@@ -40,7 +40,7 @@ for member in range(members):
             segments = [(time, 0, b"".join([line % n for n in range(number, number + 800)]))] * 8
             number += 800
         else:
-            segments = [(time + n / 1e3, 0, line % (number + n)) for n in range(4000)]
+            segments = [(time + n / 1e3, n % 3 == 0, line % (number + n)) for n in range(4000)]
             number += 4000
         log.append(segments)
         written += sum(len(s[2]) for s in segments)
@@ -88,7 +88,7 @@ def read(conf: str, id: str) -> None:
     logs = AggregatedLogs(Hdfs.connect(site, USER), site, USER, id)
     sources = [Source(member, run, 0) for member, run in logs.runs()]
     printer = LinePrinter(lambda: [source.member for source in sources], split=False, live=False)
-    for text in logs.lines(sources).texts(timed=False):
+    for text in logs.lines(sources).texts(plain=True):
         printer.print_text(text)
     printer.flush()
 

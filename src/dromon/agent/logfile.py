@@ -36,6 +36,7 @@ RECORD = struct.Struct("<QdIH2x")  # offset, time, length, stream
 LINE_LIMIT = 64 * 1024
 BLOCK = 4 * 1024 * 1024  # about as much is read at once, and never the whole log
 MANY = 32 * 1024  # records that are looked at together
+NEWLINE = 10
 SEGMENT_LIMIT = 64 * 1024 * 1024  # a longer one was never written: the index is damaged
 
 Segment = Tuple[float, int, bytes]  # time, stream, bytes
@@ -50,20 +51,22 @@ class Stretch(NamedTuple):
     streams: Sequence[int]
     bounds: Sequence[int]  # where each begins, and the end of the last
     data: bytes
-    changes: Sequence[int]  # segments of another stream than the one before
+    is_tidy: bool  # in every segment are whole lines, none too long: no need to look at them
+    changes: Sequence[int]  # segments of another stream than the one before; of tidy ones not told
 
     def joined(self, first: int, last: int) -> List[Segment]:
-        """Those from `first` to before `last`: of one stream as one, under the first's time."""
+        """Those from `first` to before `last`, as one under the first's time and stream: all of
+        them where they are tidy, else those of one stream."""
         if not self.changes:
-            return [(self.times[first], self.streams[first], self._text(first, last))]
+            return [(self.times[first], self.streams[first], self.text(first, last))]
         low, high = (bisect_left(self.changes, at) for at in (first + 1, last))
         starts = [first, *self.changes[low:high]]
         return [
-            (self.times[at], self.streams[at], self._text(at, end))
+            (self.times[at], self.streams[at], self.text(at, end))
             for at, end in zip(starts, [*starts[1:], last])
         ]
 
-    def _text(self, first: int, last: int) -> bytes:
+    def text(self, first: int, last: int) -> bytes:
         base = self.bounds[0]
         return self.data[self.bounds[first] - base : self.bounds[last] - base]
 
@@ -214,7 +217,7 @@ class LogReader:
     def drain(self, limit: int = BLOCK, *, joined: bool = False) -> Iterator[List[Text]]:
         """All the rest of a log nobody writes to any more, as whole lines still joined: a fraction
         of the work that lines one by one are. `joined`: segments of one stream that follow each
-        other come as one, under the time of the first."""
+        other come as one, under the time of the first; of both where nothing speaks against it."""
         if self._ready:
             yield [(time, name, line + b"\n") for time, name, line in self._ready]
             self._ready.clear()
@@ -222,7 +225,7 @@ class LogReader:
             stretch = self.stretch(limit)
             if stretch is None:
                 break
-            yield self.texts(stretch.joined(0, len(stretch.times)))
+            yield self.joined(stretch, 0, len(stretch.times))
         while not joined:
             segments = self._segments(limit)
             if not segments:
@@ -360,14 +363,23 @@ class LogReader:
             count //= 2
         data = self._source.log(start, size) if count else b""
         if not count or len(data) < size:  # a large segment, or one that is not there yet
-            return _stretch_of(self._segments(limit))
+            return _stretch_of(self._segments(limit), can_be_tidy=not self._held)
         self._next += count
         self._end = offset + length
         self._time = time
         index = index[: count * RECORD.size]
         bounds = _column("Q", index, 0)
         bounds.append(start + size)
-        return _stretch(_column("d", index, 8), _column("H", index, 20), bounds, data)
+        times, streams = _column("d", index, 8), _column("H", index, 20)
+        return _stretch(times, streams, bounds, data, can_be_tidy=not self._held)
+
+    def joined(self, stretch: Stretch, first: int, last: int) -> List[Text]:
+        """The lines of some of its segments, as few texts as can be."""
+        segments = stretch.joined(first, last)
+        if not stretch.is_tidy:
+            return self.texts(segments)
+        ((time, stream, data),) = segments
+        return [(time, _name(stream), data)] if data else []
 
     def _lines(self, segments: List[Segment]) -> List[Line]:
         lines: List[Line] = []
@@ -404,21 +416,33 @@ def _split(time: float, name: str, text: bytes) -> List[Line]:
     return [(time, name, line) for line in lines]
 
 
-def _stretch_of(segments: List[Segment]) -> Optional[Stretch]:
+def _stretch_of(segments: List[Segment], can_be_tidy: bool) -> Optional[Stretch]:
     if not segments:
         return None
     times, streams, pieces = zip(*segments)
     bounds = list(accumulate([len(piece) for piece in pieces], initial=0))
-    return _stretch(times, streams, bounds, b"".join(pieces))
+    return _stretch(times, streams, bounds, b"".join(pieces), can_be_tidy)
 
 
 def _stretch(
-    times: Sequence[float], streams: Sequence[int], bounds: Sequence[int], data: bytes
+    times: Sequence[float],
+    streams: Sequence[int],
+    bounds: Sequence[int],
+    data: bytes,
+    can_be_tidy: bool,
 ) -> Stretch:
     changes: List[int] = []
-    if streams.count(streams[0]) < len(streams):
+    is_tidy = can_be_tidy and _is_tidy(bounds, data)
+    if not is_tidy and streams.count(streams[0]) < len(streams):
         changes = [at for at in range(1, len(streams)) if streams[at] != streams[at - 1]]
-    return Stretch(times, streams, bounds, data, changes)
+    return Stretch(times, streams, bounds, data, is_tidy, changes)
+
+
+def _is_tidy(bounds: Sequence[int], data: bytes) -> bool:
+    """Does every segment end with a line, and is no line too long?"""
+    before = bounds[0] + 1
+    last_bytes = map(data.__getitem__, [end - before for end in bounds[1:]])
+    return set(last_bytes) == {NEWLINE} and not _has_long_line(data)
 
 
 def _column(kind: str, index: bytes, at: int) -> "array[Any]":

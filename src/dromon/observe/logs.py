@@ -47,12 +47,12 @@ def texts(
     *,
     since: float | None = None,
     tail: int | None = None,
-    timed: bool = True,
+    plain: bool = False,
 ) -> Iterator[Text]:
     """Logs nobody writes to any more, merged by time, in memory that does not grow with them.
 
-    Whoever does not look at the time (`timed` false) gets more lines at once, under the first's:
-    of one log as many as there are, of several large ones those that came within a moment.
+    `plain` for whoever looks at neither time nor stream: more lines at once, under the first's.
+    Of one log as many as there are, of several large ones those that came within a moment.
     """
     logs = list(logs)
     for _, reader in logs:
@@ -63,13 +63,13 @@ def texts(
     limit = max(64 * 1024, MOST // max(1, len(logs)))
     if len(logs) == 1:
         ((source, reader),) = logs
-        joined = not timed and (since is None or tail is None)
+        joined = plain and (since is None or tail is None)
         for batch in reader.drain(limit, joined=joined):
             for time, stream, data in batch:
                 if since is None or time >= since:
                     yield Text(time, source.member, source.rank, stream, data, source.run)
         return
-    if not timed and tail is None and sum(reader.left for _, reader in logs) > FEW:
+    if plain and tail is None and sum(reader.left for _, reader in logs) > FEW:
         yield from _by_moments([_Moments(source, reader, limit) for source, reader in logs])
         return
     merging = [_Merging(source, reader.drain(limit), since) for source, reader in logs]
@@ -136,7 +136,7 @@ def _by_moments(logs: list["_Moments"]) -> Iterator[Text]:
         found: list[Text] = []
         for each in logs:
             if each.next < until:
-                found += each.take(until)
+                each.take(until, found)
         if len(found) > 1:
             found.sort(key=itemgetter(0))  # stable: a member's own order stays
         yield from found
@@ -171,13 +171,17 @@ class _Moments:
             self._at, self.next = 0, self._times[0]
             self.pace = len(self._times) / max(1e-3, self._times[-1] - self.next)
 
-    def take(self, until: float) -> list[Text]:
-        found: list[Text] = []
+    def take(self, until: float, found: list[Text]) -> None:
         member, run, rank = self._source
-        while self._stretch is not None and self.next < until:
-            time, end = self.next, bisect_left(self._times, until, self._at)
-            for _, stream, data in self._reader.texts(self._stretch.joined(self._at, end)):
-                found.append(Text(time, member, rank, stream, data, run))
+        while (stretch := self._stretch) is not None and self.next < until:
+            time, begin = self.next, self._at
+            end = bisect_left(self._times, until, begin)
+            if stretch.is_tidy:  # by far the most
+                data = stretch.text(begin, end)
+                found.append(Text(time, member, rank, "out", data, run))
+            else:
+                for _, stream, data in self._reader.texts(stretch.joined(begin, end)):
+                    found.append(Text(time, member, rank, stream, data, run))
             if end < len(self._times):
                 self._at, self.next = end, self._times[end]
             else:
@@ -186,7 +190,6 @@ class _Moments:
             for _, stream, data in self._reader.leftovers():
                 found.append(Text(self.next, member, rank, stream, data, run))
             self.ended = True
-        return found
 
 
 class RecordLogs:

@@ -78,6 +78,28 @@ def test_reading_while_it_grows_gives_what_reading_at_the_end_gives(tmp_path, se
     assert grown == at_end
 
 
+@relaxed
+@given(chunks, st.integers(1, 20))
+def test_joined_segments_are_the_same_lines_in_the_same_order(tmp_path, segments, limit):
+    path = write(tmp_path / "log", [(stream, data) for stream, data in segments if data])
+    with LogReader(path) as reader:
+        one_by_one = b"".join(line + b"\n" for line in texts(reader.finish()))
+    with LogReader(path) as reader:
+        assert b"".join(d for b in reader.drain(limit, joined=True) for d in texts(b)) == one_by_one
+
+
+def test_whole_lines_of_both_streams_are_joined_unless_one_was_begun_before(tmp_path):
+    whole = [(n % 2, b"%d\n" % n) for n in range(100)]
+    with LogReader(write(tmp_path / "log", whole)) as reader:
+        ((text,),) = reader.drain(joined=True)
+    assert text == (0.0, "out", b"".join(data for _, data in whole))
+    begun = [(0, b"one "), (1, b"err\n"), (0, b"line\n")]
+    with LogReader(write(tmp_path / "log", begun)) as reader:
+        assert [t[1:] for batch in reader.drain(4, joined=True) for t in batch] == [
+            ("err", b"err\n"), ("out", b"one line\n"),
+        ]  # fmt: skip
+
+
 def test_bytes_that_trickle_in_one_by_one_give_the_same_lines(tmp_path):
     path = write(tmp_path / "log", [(0, b"one\ntwo\n"), (1, b"err\n"), (0, b"three")])
     log, index = Path(path).read_bytes(), Path(index_of(path)).read_bytes()

@@ -22,7 +22,7 @@ def merged(place: Path, logs: dict[str, Segments]) -> list[Text]:
         log.append(segments)
         log.close()
         readers.append((Source(member, 1, rank), LogReader(path)))
-    return list(texts(readers, timed=False))
+    return list(texts(readers, plain=True))
 
 
 def of(found: list[Text], member: str) -> bytes:
@@ -75,6 +75,13 @@ def test_streams_half_lines_and_a_clock_that_is_set_back_keep_a_members_order(tm
     assert b"".join(text.data for text in mine if text.stream == "err") == err
     assert [text.stream for text in mine[:4]] == ["err", "out", "err", "out"]
     assert of(found, "b") == b"".join(b"%d\n" % n for n in range(FEW))
+
+
+def test_whole_lines_of_both_streams_come_together_in_their_order(tmp_path):
+    both = [(moment, n % 2, data) for n, (moment, _, data) in enumerate(lines(FEW, 0.001))]
+    found = merged(tmp_path, {"both": both, "other": lines(FEW, 0.001)})
+    assert of(found, "both") == b"".join(data for _, _, data in both)
+    assert len(found) < FEW / 4
 
 
 def test_segments_too_large_to_be_held_together_come_all_the_same(tmp_path):

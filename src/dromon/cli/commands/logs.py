@@ -77,7 +77,7 @@ def print_lines(args: Namespace, api: Api, lines: Iterator[LogLine]) -> None:
     count = 0
     # Logs that are complete come in bulk, where the engine has them so.
     if texts := getattr(lines, "texts", None):
-        for text in texts(timed=args.timestamps):
+        for text in texts(plain=not args.timestamps):
             printer.print_text(text)
             count += 1
     else:

@@ -213,7 +213,7 @@ class AggregatedLogs:
             index = latest.get(f"{source.member}.{source.run}{INDEX}")
             if log is not None:
                 logs.append((source, LogReader(Uploaded(log, index, block, ahead))))
-        return Lines(lambda timed: texts(logs, since=since, tail=tail, timed=timed))
+        return Lines(lambda plain: texts(logs, since=since, tail=tail, plain=plain))
 
     def _latest(self) -> dict[str, Extent]:
         """By name. Whatever was uploaded more than once is longest the last time."""
@@ -241,9 +241,10 @@ class Lines:
         self._start = start
         self._lines = self._one_by_one()
 
-    def texts(self, *, timed: bool = True) -> Iterator[Text]:
-        """Instead of iterating: all lines, many at once. Not `timed`: times may be too early."""
-        return self._start(timed)
+    def texts(self, *, plain: bool = False) -> Iterator[Text]:
+        """Instead of iterating: all lines, many at once; `plain`: nobody looks at their time nor
+        at their stream, which are those of the first."""
+        return self._start(plain)
 
     def __iter__(self) -> Iterator[LogLine]:
         return self._lines
@@ -252,7 +253,7 @@ class Lines:
         return next(self._lines)
 
     def _one_by_one(self) -> Iterator[LogLine]:
-        for time, member, rank, stream, data, run in self._start(True):
+        for time, member, rank, stream, data, run in self._start(False):
             lines = data.decode("utf-8", "replace").split("\n")
             lines.pop()
             for line in lines:

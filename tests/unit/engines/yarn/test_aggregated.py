@@ -208,22 +208,22 @@ def test_members_lines_are_merged_by_time_with_rank_stream_and_run(disk, tmp_pat
     ]
 
 
-@pytest.mark.parametrize("timed", [True, False])
-def test_texts_are_the_same_lines_as_bytes(disk, tmp_path, timed):
+@pytest.mark.parametrize("plain", [True, False])
+def test_texts_are_the_same_lines_as_bytes(disk, tmp_path, plain):
     segments = [
         (float(n), n // 50 % 2, b"caf\xe9 %d\n" % n if n % 7 else b"un") for n in range(500)
     ]
     disk.files[f"{PLACE}/{NODE}"] = tfile(member("worker-0", tmp_path, *segments))
     sources = [Source("worker-0", 0, 0)]
     lines = list(logs(disk).lines(sources))
-    texts = list(logs(disk).lines(sources).texts(timed=timed))
-    assert len(texts) < len(lines) if not timed else len(texts) <= len(lines)
+    texts = list(logs(disk).lines(sources).texts(plain=plain))
+    assert len(texts) < len(lines) if plain else len(texts) <= len(lines)
     for stream in ("out", "err"):
         joined = b"".join(text.data for text in texts if text.stream == stream)
         assert joined.decode("utf-8", "replace").splitlines() == [
             line.text for line in lines if line.stream == stream
         ]
-    if timed:
+    if not plain:
         assert [t.time for t in texts] == sorted(line.time for line in {
             (line.time, line.stream): line for line in lines}.values())  # fmt: skip
 
@@ -239,8 +239,8 @@ def test_a_log_without_an_index_is_still_told(disk):
 def test_an_endless_line_is_cut_and_not_held(disk, tmp_path):
     files = member("worker-0", tmp_path, *[(1.0, 0, b"y" * 100_000)] * 30)
     disk.files[f"{PLACE}/{NODE}"] = tfile(files)
-    for timed in (True, False):
-        texts = logs(disk).lines([Source("worker-0", 0, 0)]).texts(timed=timed)
+    for plain in (True, False):
+        texts = logs(disk).lines([Source("worker-0", 0, 0)]).texts(plain=plain)
         lines = b"".join(text.data for text in texts).split(b"\n")
         assert max(map(len, lines)) == LINE_LIMIT
         assert sum(map(len, lines)) == 3_000_000
