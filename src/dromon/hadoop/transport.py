@@ -38,6 +38,7 @@ from dromon.hadoop.token import Token
 
 CONNECT = 10.0  # seconds for a connection; a host that is off does not even refuse one
 CHUNK = 256 * 1024
+NO_SIMPLE = "SIMPLE authentication is not enabled"  # Hadoop's words, before what it takes instead
 
 Identity = Union[Auth, Token]
 
@@ -51,7 +52,10 @@ class RpcFailed(EngineError):
         self.exception = exception  # the Java class, in full
         self.text = text  # its own words, without the stack trace
         first = text.strip().splitlines()[0] if text.strip() else "no reason given"
-        super().__init__(f"{who} refused {method}: {first} ({self.name})", hint=_advice(self))
+        words = f"{who} refused {method}: {first} ({self.name})"
+        if first.startswith(NO_SIMPLE) and "KERBEROS" in first:
+            words = f"{who} wants Kerberos, which Dromon cannot do yet"
+        super().__init__(words, hint=_advice(self))
 
     @property
     def name(self) -> str:
@@ -348,9 +352,9 @@ def _question(trouble: _Trouble, asked: str = "is it") -> str:
 
 
 def _advice(failed: RpcFailed) -> str:
-    if "SIMPLE authentication is not enabled" in failed.text:
+    if NO_SIMPLE in failed.text:
         if "KERBEROS" in failed.text:
-            return "The cluster wants Kerberos, which Dromon cannot do yet."
+            return "Clusters with simple authentication work; Kerberos is not proven yet."
         return "This port takes tokens only: it is not the one for clients."
     if failed.name == "VersionMismatch":
         return "Dromon is made for Hadoop 3.3 and later."

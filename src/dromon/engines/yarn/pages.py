@@ -74,6 +74,8 @@ def fetch(url: str, kind: str) -> str:
         text = error.read(2000).decode("utf-8", "replace")
         if "Hadoop IPC port" in text:
             raise PageFailed(f"{url} is an RPC port, not a web page") from None
+        if error.code == 401 and "negotiate" in error.headers.get("WWW-Authenticate", "").lower():
+            raise PageFailed(f"{url} wants Kerberos, which Dromon cannot do yet") from None
         raise PageFailed(f"{url} answers {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
         reason = error.reason

@@ -133,6 +133,13 @@ def test_kerberos_is_refused_in_words(tmp_path):
         find(str(tmp_path), {})
 
 
+def test_pages_that_want_kerberos_are_named_as_such(serve):
+    server = serve({"/conf": (401, "", {"WWW-Authenticate": "Negotiate"})})
+    words = f"cannot be read: http://{server.at}/conf wants Kerberos, which Dromon cannot do yet$"
+    with pytest.raises(EngineError, match=words):
+        Cluster.from_address(f"http://{server.at}", {})
+
+
 # --- addresses
 
 
