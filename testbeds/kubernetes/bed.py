@@ -207,6 +207,8 @@ class Bed:
             for n, done in importing.items():
                 done.result()
                 self._imported(plan, n).touch()
+            for node in plan.nodes:  # it may have been silent while it had so much to do
+                self._until(lambda node=node: self.check(node))  # type: ignore[misc]
 
     def _claim(self) -> None:
         """Only an empty directory, or one that is a bed already, is written to."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from dromon.agent.record import Record
 from dromon.engines import outputs
-from dromon.engines.base import Engine, Filter, JobRef, JobStatus, Launch
+from dromon.engines.base import Engine, Filter, JobRef, JobStatus, Launch, Waiting
 from dromon.engines.intake import Intake, Request
 from dromon.storage.blobs import BlobStore
 
@@ -41,7 +41,7 @@ def notes(name):
     except FileNotFoundError:
         return []
 def wait_for(condition):
-    end = time.time() + 50
+    end = time.time() + 300
     while not condition():
         if time.time() > end:
             sys.exit("waited in vain")
@@ -57,6 +57,7 @@ class Bench:
     name: str
     engine: Engine
     patience = 1.0  # how many times as long as usual things may take
+    tick = 0.0  # seconds between two jobs of which the engine can tell who came first
     python = sys.executable
 
     def __init__(self, home: Path) -> None:
@@ -111,7 +112,7 @@ class Bench:
 
     def fill(self) -> JobRef:
         """A job that holds every CPU until it is stopped."""
-        ref = self.run("say('up'); time.sleep(120)", name="holder", resources={"cpus": self.cpus})
+        ref = self.run("say('up'); time.sleep(600)", name="holder", resources={"cpus": self.cpus})
         self.has_said(ref, "up")
         return ref
 
@@ -156,6 +157,23 @@ class Bench:
         return self.until(
             lambda: self.engine.status(ref).state == "queued" and self.engine.why(ref) is not None
         )
+
+    def runs(self, ref: JobRef) -> None:
+        """It is said to run: a member may speak before the engine has heard that it started."""
+        assert self.until(lambda: self.engine.status(ref).state == "running"), self.told(ref)
+
+    def waits_for(self, ref: JobRef, holder: JobRef) -> Waiting:
+        """What is said of it, once that names who holds what it needs."""
+        said: list[Waiting | None] = []
+
+        def is_named() -> bool:
+            said.append(self.engine.why(ref))
+            return said[-1] is not None and holder in said[-1].holders
+
+        assert self.waits(ref), self.told(ref)
+        assert self.until(is_named), f"{said[-1]}\n{self.told(ref)}"
+        assert said[-1] is not None
+        return said[-1]
 
     def told(self, ref: JobRef) -> str:
         """All there is to say about a job, for a failed assertion."""

@@ -149,7 +149,8 @@ class KubernetesBench(Bench):
     """A real cluster of one node, so that room means the same as on the other benches."""
 
     name = "kubernetes"
-    patience = 4.0  # a pod takes a while where a process takes none
+    patience = 5.0  # a pod takes a while where a process takes none
+    tick = 1.1  # Kubernetes writes down whole seconds, and Volcano goes by name within one
     python = "python3"  # the image's
 
     @classmethod
@@ -182,6 +183,18 @@ class KubernetesBench(Bench):
             store=self.bed.shared,
         )  # fmt: skip
         return KubernetesEngine(context, str(self.home))
+
+    def waits(self, ref: JobRef) -> bool:
+        """The scheduler knows of its pods: the next room may be its."""
+        from dromon.engines.kubernetes.volcano import POD, VOLCANO_JOB
+
+        engine: Any = self.engine
+
+        def is_in_line() -> bool:
+            pods = engine.api.list(POD, engine.namespace, labels=f"{VOLCANO_JOB}={ref}")
+            return len(pods) > 0
+
+        return super().waits(ref) and self.until(is_in_line)
 
     def leave(self) -> None:
         self.engine.close()  # type: ignore[attr-defined]

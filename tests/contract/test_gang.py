@@ -23,7 +23,7 @@ def test_a_gang_runs_side_by_side(bench):
 
 def test_a_gang_that_does_not_fit_yet_starts_no_member_at_all(bench):
     whole = int(bench.cpus)
-    holder = bench.run("say('up'); time.sleep(60)", resources={"cpus": 1})
+    holder = bench.run("say('up'); time.sleep(600)", resources={"cpus": 1})
     bench.has_said(holder, "up")
     gang = bench.run("say('in')", replicas=whole, resources={"cpus": 1})
     later = bench.run("say('in')", resources={"cpus": 0.1}, priority=-1)
@@ -37,7 +37,7 @@ def test_a_gang_that_does_not_fit_yet_starts_no_member_at_all(bench):
 
 def test_more_than_min_is_welcome_but_not_waited_for_forever(bench):
     whole = int(bench.cpus)
-    holder = bench.run("say('up'); time.sleep(60)", resources={"cpus": 1})
+    holder = bench.run("say('up'); time.sleep(600)", resources={"cpus": 1})
     bench.has_said(holder, "up")
     gang = bench.run(
         "say(os.environ['WORLD_SIZE'])",

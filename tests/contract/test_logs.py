@@ -54,7 +54,7 @@ def test_a_follower_sees_lines_while_the_member_runs_and_ends_with_it(bench):
     # The member ends only because the follower has seen its first line.
     ref = bench.run(
         "signal.signal(signal.SIGTERM, lambda *_: (say('last'), sys.exit(0)))\n"
-        "say('first'); time.sleep(100)"
+        "say('first'); time.sleep(600)"
     )
     followed = []
     for line in bench.engine.logs(ref, follow=True):
@@ -86,7 +86,7 @@ def test_lines_of_every_attempt_are_kept_apart_by_run(bench):
 
 def test_lines_of_a_member_that_the_last_attempt_had_no_room_for_are_still_told(bench):
     elastic = bench.run(
-        "say('up', attempt)\nif attempt == 1: time.sleep(60)",
+        "say('up', attempt)\nif attempt == 1: time.sleep(600)",
         replicas=2,
         min=1,
         gang_wait="3s",
@@ -95,6 +95,6 @@ def test_lines_of_a_member_that_the_last_attempt_had_no_room_for_are_still_told(
         priority=1,
     )
     bench.has_said(elastic, "up 1", times=2)
-    bench.run("time.sleep(60)", resources={"cpus": bench.cpus / 2}, priority=9)
+    bench.run("time.sleep(600)", resources={"cpus": bench.cpus / 2}, priority=9)
     assert bench.ended(elastic).state == "succeeded", bench.told(elastic)
     assert bench.by_member(elastic) == {"worker-0": ["up 1", "up 2"], "worker-1": ["up 1"]}

@@ -93,7 +93,7 @@ def test_abort_job_fails_at_once_however_many_retries_are_left(bench):
 
 def test_complete_job_calls_it_a_success(bench):
     ref = bench.run(
-        "if rank == 1: sys.exit(4)\ntime.sleep(60)",
+        "if rank == 1: sys.exit(4)\ntime.sleep(600)",
         replicas=2,
         stop_grace="500ms",
         policies={"member_failed": "complete_job"},
@@ -174,7 +174,7 @@ def test_a_job_that_waits_too_long_leaves_the_queue(bench):
 
 def test_the_verdict_after_all_retries_is_of_the_last_attempts_first_failure(bench):
     ref = bench.run(
-        "if rank == 1: sys.exit(10 + attempt)\ntime.sleep(60)",
+        "if rank == 1: sys.exit(10 + attempt)\ntime.sleep(600)",
         replicas=2,
         retries=QUICK,
         stop_grace="500ms",

@@ -5,7 +5,7 @@ DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 
 
 def test_a_stopped_member_may_save_first_and_the_job_is_stopped(bench):
-    ref = bench.run(TERM + "say('up'); time.sleep(60)", stop_grace="20s")
+    ref = bench.run(TERM + "say('up'); time.sleep(600)", stop_grace="20s")
     bench.has_said(ref, "up")
     bench.engine.stop(ref)
     status = bench.ended(ref)
@@ -14,7 +14,7 @@ def test_a_stopped_member_may_save_first_and_the_job_is_stopped(bench):
 
 
 def test_every_member_of_the_gang_is_stopped(bench):
-    ref = bench.run(TERM + "say('up'); time.sleep(60)", replicas=3)
+    ref = bench.run(TERM + "say('up'); time.sleep(600)", replicas=3)
     bench.has_said(ref, "up", times=3)
     bench.engine.stop(ref)
     assert bench.ended(ref).state == "stopped"
@@ -22,7 +22,7 @@ def test_every_member_of_the_gang_is_stopped(bench):
 
 
 def test_one_that_ignores_the_request_is_killed_after_its_grace(bench):
-    ref = bench.run(DEAF + "say('up'); time.sleep(60); say('deaf')", stop_grace="300ms")
+    ref = bench.run(DEAF + "say('up'); time.sleep(600); say('deaf')", stop_grace="300ms")
     bench.has_said(ref, "up")
     bench.engine.stop(ref)
     status = bench.ended(ref)
@@ -32,7 +32,7 @@ def test_one_that_ignores_the_request_is_killed_after_its_grace(bench):
 
 
 def test_the_grace_of_the_request_beats_the_jobs_own(bench):
-    ref = bench.run(DEAF + "say('up'); time.sleep(60)", stop_grace="1h")
+    ref = bench.run(DEAF + "say('up'); time.sleep(600)", stop_grace="1h")
     bench.has_said(ref, "up")
     bench.engine.stop(ref, 0.2)
     assert bench.ended(ref).state == "stopped"
@@ -45,7 +45,7 @@ def test_children_of_a_stopped_member_end_with_it(bench):
     )
     ref = bench.run(
         f"import subprocess; subprocess.Popen([sys.executable, '-S', '-c', {child!r}])\n"
-        "say('up'); time.sleep(60)",
+        "say('up'); time.sleep(600)",
         stop_grace="300ms",
     )
     bench.has_said(ref, "child")
@@ -58,7 +58,7 @@ def test_children_of_a_stopped_member_end_with_it(bench):
 
 
 def test_stopping_twice_or_after_the_end_changes_nothing(bench):
-    ref = bench.run(TERM + "say('up'); time.sleep(60)")
+    ref = bench.run(TERM + "say('up'); time.sleep(600)")
     bench.has_said(ref, "up")
     bench.engine.stop(ref)
     bench.engine.stop(ref)
@@ -86,13 +86,14 @@ def test_a_stop_does_not_wait_for_a_retry(bench):
 
 
 def test_time_over_ends_the_job_with_the_verdict_timeout(bench):
-    ref = bench.run(TERM + "say('up'); time.sleep(60)", max_duration="2s", stop_grace="20s")
+    limit = f"{2 * bench.patience}s"  # that a member has begun by then
+    ref = bench.run(TERM + "say('up'); time.sleep(600)", max_duration=limit, stop_grace="20s")
     status = bench.ended(ref)
     assert (status.state, status.verdict["cause"]) == ("failed", "timeout")
     assert bench.texts(ref) == ["up", "saved"]
 
 
 def test_time_over_is_not_retried(bench):
-    ref = bench.run("time.sleep(60)", max_duration="500ms", retries={"max": 3, "backoff": "0s"})
+    ref = bench.run("time.sleep(600)", max_duration="500ms", retries={"max": 3, "backoff": "0s"})
     status = bench.ended(ref)
     assert (status.state, status.verdict["cause"], status.attempt) == ("failed", "timeout", 1)

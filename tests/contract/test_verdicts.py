@@ -21,7 +21,7 @@ def test_a_signal_is_named(bench):
 
 
 def test_the_verdict_is_of_the_first_that_failed_not_of_those_stopped_for_it(bench):
-    ref = bench.run("if rank == 2: sys.exit(42)\ntime.sleep(60)", replicas=3, stop_grace="500ms")
+    ref = bench.run("if rank == 2: sys.exit(42)\ntime.sleep(600)", replicas=3, stop_grace="500ms")
     status = bench.ended(ref)
     assert status.state == "failed"
     verdict = status.verdict
@@ -46,7 +46,7 @@ def test_success_has_a_verdict_too(bench):
     [
         ("say('done')", "succeeded"),
         ("say('done'); sys.exit(1)", "failed"),
-        ("say('done'); time.sleep(60)", "stopped"),
+        ("say('done'); time.sleep(600)", "stopped"),
     ],
 )
 def test_outputs_are_kept_however_the_job_ends(bench, ending, state):

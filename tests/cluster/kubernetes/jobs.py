@@ -17,7 +17,9 @@ from testbeds.kubernetes.plan import IMAGE
 
 from dromon.contexts.file import Context
 from dromon.engines.base import Filter, JobStatus
+from dromon.engines.kubernetes import kubeconfig
 from dromon.engines.kubernetes.engine import KubernetesEngine
+from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.volcano import (
     COMMAND,
     CONFIG_MAP,
@@ -27,6 +29,7 @@ from dromon.engines.kubernetes.volcano import (
     POD,
     POD_GROUP,
     SECRET,
+    VOLCANO_JOB,
     Kind,
 )
 
@@ -52,8 +55,9 @@ say("done")
 """
 SMALL = {"cpus": 0.1, "memory": "64MiB"}
 TWO = {"worker": {"replicas": 2}}
-PATIENCE = float(os.environ.get("DROMON_TEST_PATIENCE", "240"))  # a machine may have other work
+PATIENCE = float(os.environ.get("DROMON_TEST_PATIENCE", "300"))  # a machine may have other work
 SERVICE = Kind("", "v1", "Service", "services")
+ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 KINDS = (JOB, PLAIN_JOB, POD_GROUP, COMMAND, POD, CONFIG_MAP, SECRET, SERVICE)
 
 
@@ -134,6 +138,21 @@ def has_said(engine: KubernetesEngine, ref: str, text: str, times: int = 1) -> N
 
     until(enough)
     assert texts(engine, ref).count(text) >= times, told(engine, ref)
+
+
+def runs(engine: KubernetesEngine, ref: str) -> None:
+    """It is said to run; a member may speak before its kubelet tells anybody that its pod runs."""
+    assert until(lambda: engine.status(ref).state == "running"), told(engine, ref)
+
+
+def stands_in_line(engine: KubernetesEngine, ref: str, members: int) -> None:
+    """It waits, and Volcano's scheduler knows of all its pods: the next room may be its."""
+
+    def pods() -> list[dict[str, Any]]:
+        return engine.api.list(POD, engine.namespace, labels=f"{VOLCANO_JOB}={ref}")
+
+    assert until(lambda: len(pods()) == members), told(engine, ref)
+    assert engine.status(ref).state == "queued", told(engine, ref)
 
 
 def reason(engine: KubernetesEngine, ref: str, words: str) -> str:
@@ -258,11 +277,19 @@ def light_maps(engine: KubernetesEngine) -> list[str]:
     return list(engine.api.list_names(CONFIG_MAP, engine.namespace, labels=LIGHT_LABEL))
 
 
+def is_settled(api: Api, namespace: str) -> None:
+    """Without these no pod of a new namespace is let in, or none starts."""
+    for kind, name in ((ACCOUNT, "default"), (CONFIG_MAP, "kube-root-ca.crt")):
+        assert until(lambda kind=kind, name=name: api.read(kind, namespace, name)), name
+
+
 @contextlib.contextmanager
 def namespace(bed: Bed, name: str) -> Iterator[str]:
     """One of its own, with all that is in it."""
     made = bed.kubectl("create", "namespace", name)
     assert made.returncode == 0, made.stderr
+    with Api(kubeconfig.find(bed.kubeconfig)) as api:
+        is_settled(api, name)
     try:
         yield name
     finally:

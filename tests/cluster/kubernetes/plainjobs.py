@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import jobs
 from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import GPU, IMAGE
 
@@ -13,7 +14,6 @@ from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.situation import gather
 from dromon.engines.kubernetes.why import explain
 
-PATIENCE = 60.0
 SLEEP = ["python3", "-c", "import time; time.sleep(600)"]
 
 
@@ -26,6 +26,7 @@ class Site:
         self.namespace = f"why-{token()}"
         self.queues: list[str] = []
         self.api.create(volcano.NAMESPACE, "", {"metadata": {"name": self.namespace}})
+        jobs.is_settled(self.api, self.namespace)
 
     def close(self) -> None:
         for job in self.api.list(volcano.JOB, self.namespace):
@@ -38,7 +39,7 @@ class Site:
         self.api.close()
 
     def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + jobs.PATIENCE
         while not holds():
             assert time.monotonic() < deadline
             time.sleep(0.25)
@@ -114,7 +115,7 @@ class Site:
 
     def says(self, name: str, words: str, api: Api | None = None) -> Waiting:
         """Waits until it is said; what Kubernetes has to find out first takes it some seconds."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + jobs.PATIENCE
         while True:
             found = self.why(name, api)
             if words in found.sentence:

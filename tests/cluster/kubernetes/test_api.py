@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import jobs
 import pytest
 from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import IMAGE
@@ -37,13 +38,10 @@ from dromon.engines.kubernetes.watch import ADDED, DELETED, MODIFIED, Change, Fo
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
-ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
-PATIENCE = 60.0
-
 
 @pytest.fixture
 def api(bed: Bed) -> Iterator[Api]:
-    with Api(find(bed.kubeconfig)) as api:
+    with Api(find(bed.kubeconfig), patience=jobs.PATIENCE) as api:
         yield api
 
 
@@ -52,6 +50,7 @@ def space(api: Api) -> Iterator[str]:
     """A namespace of its own."""
     name = f"api-{token()}"
     api.create(volcano.NAMESPACE, "", {"metadata": {"name": name}})
+    jobs.is_settled(api, name)
     yield name
     api.delete_all(POD, name, "!kept", grace=0)
     api.delete(volcano.NAMESPACE, "", name)
@@ -76,7 +75,7 @@ def phase(api: Api, space: str, name: str) -> str:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + jobs.PATIENCE
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -217,7 +216,7 @@ def test_an_expired_certificate_is_said_to_be_expired(bed: Bed, api: Api, tmp_pa
 
 
 def test_an_expired_token_is_said_to_be_expired(bed: Bed, api: Api):
-    found = api.create(ACCOUNT, "default", made(f"late-{token()}"))
+    found = api.create(jobs.ACCOUNT, "default", made(f"late-{token()}"))
     claims = {
         "iss": "https://kubernetes.default.svc.cluster.local",
         "aud": ["https://kubernetes.default.svc.cluster.local"],
@@ -245,7 +244,7 @@ def test_an_expired_token_is_said_to_be_expired(bed: Bed, api: Api):
     ):
         unknown.list(POD)
     assert said in caught.value.hint
-    api.delete(ACCOUNT, "default", name)
+    api.delete(jobs.ACCOUNT, "default", name)
 
 
 def signed(claims: dict[str, Any], key: str) -> str:
@@ -272,7 +271,7 @@ def _raw(der: bytes) -> bytes:
 
 
 def test_a_pods_account_is_used_and_its_token_read_again(api: Api, space: str, tmp_path: Path):
-    api.create(ACCOUNT, space, made("short"))
+    api.create(jobs.ACCOUNT, space, made("short"))
 
     def issue() -> str:
         body = {"spec": {"expirationSeconds": 600}}
@@ -372,7 +371,7 @@ def test_several_kinds_in_one_loop(api: Api, space: str):
     with Following(maps, secrets) as following:
         api.create(SECRET, space, made("s"))
         api.create(CONFIG_MAP, space, made("c"))
-        found = [following.next(PATIENCE) for _ in range(2)]
+        found = [following.next(jobs.PATIENCE) for _ in range(2)]
         assert {(watch, change.type) for watch, change in filter(None, found)} == {
             (maps, ADDED),
             (secrets, ADDED),

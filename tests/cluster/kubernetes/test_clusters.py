@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jobs
 import pytest
 from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import GPU, IMAGE
@@ -17,9 +18,8 @@ from dromon.engines.base import token
 from dromon.engines.kubernetes import kubeconfig, volcano
 from dromon.engines.kubernetes.http import Api
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
-PATIENCE = 90.0
 QUIET = 8.0  # several cycles of the scheduler
 ROOM = 8  # GPUs of the bed
 SITE = """\
@@ -64,6 +64,7 @@ class Cluster:
         self.api = Api(kubeconfig.find(str(bed.kubeconfig)))
         self.namespace = f"clusters-{token()}"
         self.api.create(volcano.NAMESPACE, "", {"metadata": {"name": self.namespace}})
+        jobs.is_settled(self.api, self.namespace)
 
     def close(self) -> None:
         for name in self.jobs():
@@ -73,7 +74,7 @@ class Cluster:
         self.api.close()
 
     def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + jobs.PATIENCE
         while not holds():
             assert time.monotonic() < deadline, self.jobs()
             time.sleep(0.25)
@@ -128,6 +129,10 @@ class Cluster:
 
     def evictions(self) -> int:
         return sum(count for _, count in self.jobs().values())
+
+    def settles(self) -> None:
+        """Volcano counts a restart when it is through with it."""
+        self.until(lambda: {phase for phase, _ in self.jobs().values()} <= {"Running", "Pending"})
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +210,7 @@ def test_a_queue_gets_its_share_back_and_then_it_is_quiet(cluster: Cluster) -> N
     fill_and_ask_back(cluster)
     cluster.until(lambda: cluster.running("b") == ROOM // 2)
     cluster.until(lambda: cluster.running("a") == ROOM // 2)
+    cluster.settles()
     taken = cluster.evictions()
     assert taken >= ROOM // 2
     cluster.stays(lambda: cluster.evictions() == taken and cluster.running("b") == ROOM // 2)
@@ -219,6 +225,7 @@ def test_with_conformance_in_front_queues_evict_each_other_and_lint_says_so(
     cluster.until(lambda: cluster.evictions() >= 2 * ROOM)  # a quarter of it would do
     cluster.configure(GOOD)  # the remedy
     cluster.until(lambda: cluster.running("b") == ROOM // 2)
+    cluster.settles()
     taken = cluster.evictions()
     cluster.stays(lambda: cluster.evictions() <= taken + 1)  # one may have been on its way
 

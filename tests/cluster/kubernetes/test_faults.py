@@ -79,8 +79,9 @@ def test_members_go_on_without_an_api_server_and_whoever_follows_does_too(
 ) -> None:
     ref = gang(engine)
     plain = jobs.engine(frail, tmp_path / "plain", store=False)  # lines come through the API server
-    alone = jobs.run(plain, "for n in range(200): say(n); time.sleep(0.1)\nsay('over')")
+    alone = jobs.run(plain, "for n in range(300): say(n); time.sleep(0.1)\nsay('over')")
     jobs.has_said(plain, alone, "5")
+    jobs.runs(plain, alone)
     lines: list[str] = []
     states: list[str] = []
     ends: list[str] = []
@@ -100,12 +101,12 @@ def test_members_go_on_without_an_api_server_and_whoever_follows_does_too(
     goes_on_to_its_end(engine, ref)
     assert jobs.ended(plain, alone).state == "succeeded"
     for follower in followers:
-        follower.join(60)
+        follower.join(jobs.PATIENCE)
         assert not follower.is_alive()
     assert (states[-1], ends) == ("succeeded", ["succeeded"])
     assert of_alone[-1] == "succeeded"
     assert set(of_alone) <= {"running", "stopping", "succeeded"}  # it never seemed to begin anew
-    assert lines == [*(str(n) for n in range(200)), "over"]  # none is lost, none comes twice
+    assert lines == [*(str(n) for n in range(300)), "over"]  # none is lost, none comes twice
     plain.close()
 
 
@@ -154,8 +155,12 @@ def test_a_pod_that_is_killed_for_memory_is_named_by_the_verdict(engine: Kuberne
     assert "resources.memory" in status.verdict["hint"]
 
 
+# Nobody goes on before both have looked where they begin.
 STEPS = """
 say("begins at", open(path("step")).read() if os.path.exists(path("step")) else "0")
+open(path(f"begun-{rank}-{attempt}"), "w").close()
+while not os.path.exists(path(f"begun-{1 - rank}-{attempt}")):
+    time.sleep(0.1)
 if rank == 0:
     open(path("step"), "w").write("7")
 """

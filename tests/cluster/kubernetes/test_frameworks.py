@@ -225,7 +225,7 @@ def test_mpi_ranks_run_in_their_own_pods(
         "environment": {"packages": ["mpi4py==4.1.2", family]},
     }  # fmt: skip
     (tmp_path / "job.yaml").write_text(json.dumps(job))
-    ended = dromon("run", tmp_path / "job.yaml", "--on", cluster, timeout=300)
+    ended = dromon("run", tmp_path / "job.yaml", "--on", cluster, timeout=800)
     assert ended.returncode == code, f"{ended.stdout}\n{ended.stderr}"
     told = said(ended.stdout).matching(r"total.*")
     assert told == ["total 6 pods 0 0 1 1 members 0 0 1 1"]
@@ -270,7 +270,7 @@ def test_a_script_sees_its_packages_alone_and_the_interpreter_that_came_with_the
         "resources": {"cpus": 0.1, "memory": "64MiB"},
     }  # fmt: skip
     (tmp_path / "job.yaml").write_text(json.dumps(job))
-    ended = dromon("run", tmp_path / "job.yaml", "--on", cluster, timeout=300)
+    ended = dromon("run", tmp_path / "job.yaml", "--on", cluster, timeout=800)
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
     told = said(ended.stdout)
     shipped = "/dromon/run/environment"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jobs
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from testbeds.kubernetes.bed import Bed
@@ -23,6 +24,8 @@ from dromon.engines.base import Launch, token  # noqa: E402
 from dromon.engines.intake import Intake, Request  # noqa: E402
 from dromon.engines.kubernetes import volcano  # noqa: E402
 from dromon.engines.kubernetes.carriers import request_map, secret  # noqa: E402
+from dromon.engines.kubernetes.http import Api  # noqa: E402
+from dromon.engines.kubernetes.kubeconfig import find  # noqa: E402
 from dromon.engines.kubernetes.manifest import (  # noqa: E402
     Target,
     compile_launch,
@@ -32,7 +35,7 @@ from dromon.engines.kubernetes.manifest import (  # noqa: E402
 from dromon.packaging import archive, lightapp  # noqa: E402
 from dromon.storage.blobs import BlobStore  # noqa: E402
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 EXAMPLES = sorted((ROOT / "examples").glob("*/job.yaml"))
 MANY = 40
@@ -74,6 +77,8 @@ def kubectl(bed: Bed) -> Iterator[Kubectl]:
     made = Kubectl(bed)
     made.run("create", "namespace", made.namespace)
     strict = "pod-security.kubernetes.io/enforce=restricted"  # no pod that asks for more comes up
+    with Api(find(bed.kubeconfig)) as api:
+        jobs.is_settled(api, made.namespace)
     made.run("label", "namespace", made.namespace, strict)
     yield made
     made.run("delete", "namespace", made.namespace, "--wait=false")
@@ -184,7 +189,7 @@ def test_a_manifest_alone_runs_a_gang_and_leaves_nothing_behind(
     kubectl.run("create", "secret", "generic", "values", "--from-literal=TOKEN=ö", *here)
     kubectl.run("apply", "-f", "-", text=manifest)
     ended = "--for=jsonpath={.status.state.phase}=Completed"
-    kubectl.run("wait", f"vcjob/{launch.id}", ended, "--timeout=120s", *here)
+    kubectl.run("wait", f"vcjob/{launch.id}", ended, f"--timeout={jobs.PATIENCE:.0f}s", *here)
     for number in range(2):
         said = kubectl.run("logs", f"{launch.id}-worker-{number}", *here)
         assert said == f"{number} of 2, TOKEN ö, 1000, False, /dromon/volumes/scratch, 96 MiB\n"
@@ -193,9 +198,10 @@ def test_a_manifest_alone_runs_a_gang_and_leaves_nothing_behind(
     assert sorted(nodes.split()) == ["node1", "node2"]
     again = kubectl.run("apply", "-f", "-", text=manifest).splitlines()
     assert [line.rpartition(" ")[2] for line in again] == ["unchanged"] * 4
-    kubectl.run("delete", "-f", "-", "--timeout=60s", text=manifest)
+    kubectl.run("delete", "-f", "-", f"--timeout={jobs.PATIENCE:.0f}s", text=manifest)
     mine = ("get", "configmaps,pods,vcjob", "-l", f"dromon.io/job={launch.id}", "-o", "name")
-    assert kubectl.run(*mine, *here) == ""
+    # Pods go after their job.
+    assert jobs.until(lambda: kubectl.run(*mine, *here) == ""), kubectl.run(*mine, *here)
 
 
 def assert_kept(sent: list[dict[str, Any]], made: list[dict[str, Any]]) -> None:

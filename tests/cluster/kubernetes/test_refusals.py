@@ -121,7 +121,7 @@ def dromon(folder: Path, kubeconfig: str, *words: str) -> "subprocess.CompletedP
     env |= {"KUBECONFIG": kubeconfig, "NO_COLOR": "1"}
     return subprocess.run(
         [sys.executable, "-m", "dromon.cli", *words], cwd=folder, env=env, capture_output=True,
-        text=True, stdin=subprocess.DEVNULL, timeout=240, check=False,
+        text=True, stdin=subprocess.DEVNULL, timeout=jobs.PATIENCE, check=False,
     )  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def test_a_submit_and_a_watch_get_through_a_server_that_is_ill(
         with sickly.ill(*codes):
             time.sleep(0.15)
         time.sleep(0.3)
-    submitting.join(60)
+    submitting.join(jobs.PATIENCE)
     assert len(refs) == 1
     jobs.beats_on(engine, refs[0], "worker-0", "worker-1")
     seen: list[str] = []

@@ -127,6 +127,7 @@ def test_a_queue_takes_its_share_back_from_another_and_no_more(engine: Kubernete
     assert jobs.until(lambda: len(waiting()) == 1), [jobs.told(engine, ref) for ref in several]
     [taken] = waiting()
     [kept] = set(several) - {taken}
+    jobs.runs(engine, kept)
     stays(engine, kept, "running")
     assert engine.status(kept).attempt == 1
     engine.stop(owed, 0)
@@ -144,6 +145,7 @@ def test_what_is_not_preemptible_is_let_be_and_the_urgent_one_waits(
     high = jobs.run(engine, HOLD, name="high", priority="high", **gpus(EACH))
     assert "GPU" in jobs.reason(engine, high, kept)
     stays(engine, high, "queued")
+    jobs.runs(engine, kept)
     status = engine.status(kept)
     assert (status.state, status.attempt) == ("running", 1)
     engine.stop(kept, 0)
@@ -174,6 +176,7 @@ def test_of_two_that_wait_the_more_urgent_goes_first(engine: KubernetesEngine) -
     normal = jobs.run(engine, HOLD, name="normal", priority="normal", **whole_nodes())
     for ref in (low, normal):
         jobs.reason(engine, ref, filler)
+        jobs.stands_in_line(engine, ref, NODES)
     assert (engine.status(low).priority, engine.status(normal).priority) == (100, 1000)
     engine.stop(filler, 0)
     jobs.has_said(engine, normal, "up", times=NODES)

@@ -42,6 +42,7 @@ def test_a_gang_runs_and_its_code_and_words_go_through_the_api_server(
     up = [f"worker-{n} up 400000" for n in (0, 1)]
     for line in up:  # live
         jobs.has_said(engine, ref, line)
+    jobs.runs(engine, ref)
     now = engine.status(ref)
     assert (now.state, now.attempt, len(now.members)) == ("running", 1, 2)
     for member in ("worker-0", "worker-1"):
@@ -94,6 +95,7 @@ def test_a_lost_pod_begins_the_gang_anew_without_a_store_too(engine: KubernetesE
 
 
 def test_outputs_are_refused_with_a_hint(engine: KubernetesEngine) -> None:
+    assert jobs.until(lambda: not jobs.objects(engine))  # of the tests before
     with pytest.raises(Refused) as found:
         jobs.run(engine, "pass", outputs=["model"])
     assert "outputs" in found.value.message
@@ -113,7 +115,7 @@ def test_a_job_of_one_pod_runs_on_plain_kubernetes(plain: Bed, tmp_path: Path) -
     engine = jobs.engine(plain, tmp_path)
     ref = jobs.run(engine, jobs.BEATS)
     jobs.beats_on(engine, ref, "worker-0")
-    assert engine.status(ref).state == "running"
+    jobs.runs(engine, ref)
     jobs.let_go(engine, ref)
     status = jobs.ended(engine, ref)
     assert (status.state, status.attempt) == ("succeeded", 1), jobs.told(engine, ref)

@@ -10,6 +10,7 @@ from testbeds.kubernetes.plan import GPU
 
 from dromon.engines.kubernetes import kubeconfig, volcano
 from dromon.engines.kubernetes.http import Api
+from dromon.engines.kubernetes.refusals import NotAllowed
 from dromon.engines.kubernetes.situation import gather
 from dromon.engines.kubernetes.watchdog import command, look
 
@@ -52,7 +53,7 @@ def test_room_that_another_job_holds(site: Site) -> None:
 
 def test_who_is_before_it(site: Site) -> None:
     site.running(site.submit("holder", gpus=2, replicas=2, priority="high"))
-    site.submit("first", gpus=2, replicas=2, priority="normal")
+    site.says(site.submit("first", gpus=2, replicas=2, priority="normal"), "held by")
     assert site.says(site.submit("second", gpus=2, priority="low"), "held by").position == 2
 
 
@@ -198,5 +199,15 @@ def test_who_may_see_nothing_but_a_namespace_hears_what_is_left(site: Site) -> N
     site.api.create(BINDING, site.namespace, binding)
     access = kubeconfig.find(str(site.bed.kubeconfig), acting_as="nobody-much")
     with Api(access) as small:
+
+        def may_look() -> bool:
+            """Rules take a moment to be known."""
+            try:
+                small.list(volcano.POD, site.namespace)
+            except NotAllowed:
+                return False
+            return True
+
+        site.until(may_look)
         found = site.says(name, "Volcano finds no node for 1 of the 3 pods", api=small)
     assert found.sentence.endswith("jobs of other namespaces and nodes)")

@@ -61,6 +61,14 @@ def target(
     )
 
 
+def priorities(api: Api) -> dict[str, int]:
+    """The values of priority classes; that of jobs without one is under ""."""
+    classes = _may(api, volcano.PRIORITY_CLASS)
+    found = {str(one["metadata"]["name"]): int(one["value"]) for one in classes}
+    default = next((one["value"] for one in classes if one.get("globalDefault")), 0)
+    return {"": int(default), **found}
+
+
 def _may(api: Api, kind: volcano.Kind) -> list[dict[str, Any]]:
     try:
         return api.list(kind)

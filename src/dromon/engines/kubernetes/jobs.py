@@ -14,7 +14,7 @@ from typing import Any
 from dromon.agent.record import runs_among
 from dromon.engines import references
 from dromon.engines.base import JobRef, JobStatus
-from dromon.engines.kubernetes import counted, situation, status, volcano, watchdog
+from dromon.engines.kubernetes import cluster, counted, situation, status, volcano, watchdog
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.live import Live, Silent
 from dromon.engines.kubernetes.refusals import ApiError, Conflict, NoVolcano
@@ -42,6 +42,7 @@ class Jobs:
         self._keys: dict[str, bytes] = {}
         self._ended_at: dict[str, float] = {}  # when one that waited too long was told to end
         self._said: dict[str, dict[str, Any]] = {}  # by a coordinator, by the uid of its pod
+        self._values: dict[str, int] = {}  # of priority classes, as far as they were asked for
 
     # ---- objects --------------------------------------------------------------------------------
 
@@ -114,10 +115,19 @@ class Jobs:
         over = _is_ended(job)
         told = self.told(job, pods, over) if ask or self.store is not None else None
         live, record = (None, told) if over else (told, None)
-        found = status.status(job, pods, live, record, self.on)
+        found = status.status(job, pods, live, record, self.on, self._priorities(job, pods))
         if not over and not found.attempt:
             self._end_overdue(job)
         return found
+
+    def _priorities(self, job: Object, pods: list[Object]) -> dict[str, int]:
+        """The values of priority classes, asked for once, and only for a job that has no pods to
+        say what they got. A class never changes its value."""
+        name = status.class_of(job)
+        if name not in self._values and not any("priority" in pod["spec"] for pod in pods):
+            self._values.update(cluster.priorities(self.api))
+            self._values.setdefault(name, 0)  # there is none, or we may not look
+        return self._values
 
     def _end_overdue(self, job: Object) -> None:
         """Whoever looks at a job that has waited longer than it may helps Volcano to end it."""

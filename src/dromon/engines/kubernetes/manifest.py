@@ -43,7 +43,7 @@ def compile_launch(launch: Launch, target: Target) -> Submission:
     job = Job.from_data(dict(launch.job))
     hatch = hatches.read(job.kubernetes, job.roles)
     image, environment, notes = _image(launch, target)
-    _refuse(launch, job, environment, target)
+    _refuse(launch, job, hatch, environment, target)
     plan = gang_plan(launch.id, job)
     volumes = {
         name: data.volume(name, dict(volume), target)
@@ -216,10 +216,17 @@ def _digest(request: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _refuse(launch: Launch, job: Job, environment: Mapping[str, Any], target: Target) -> None:
+def _refuse(
+    launch: Launch, job: Job, hatch: Hatches, environment: Mapping[str, Any], target: Target
+) -> None:
     """What would change the meaning of the job if it were silently left out."""
     if job.total_gpus:
         raise Refused(f"total_gpus: {LACKS['total_gpus']}", hint="Give replicas and gpus.")
+    if hatch.secret and not launch.supplied:
+        raise Refused(
+            f"kubernetes.secret: the job takes nothing from {hatch.secret}",
+            hint="Name its keys that members need: secrets: [KEY], or env: {KEY: null}.",
+        )
     if not target.store:
         _refuse_without_store(job, environment)
     if not target.volcano:

@@ -95,6 +95,13 @@ def phase(job: Object) -> str:
     return RUNNING if status.get("ready") else PENDING if status else ""
 
 
+def class_of(job: Object) -> str:
+    """Its priority class; a plain Job's is that of its pod."""
+    spec = job.get("spec") or {}
+    own = ((spec.get("template") or {}).get("spec") or {}) if is_plain(job) else spec
+    return str(own.get("priorityClassName") or "")
+
+
 def phase_since(job: Object) -> float | None:
     status = job.get("status") or {}
     if (found := (status.get("state") or {}).get("lastTransitionTime")) is not None:
@@ -281,10 +288,8 @@ def _priority(job: Object, found: Mapping[str, PodFacts], classes: Mapping[str, 
     noted = (job["metadata"].get("annotations") or {}).get(PRIORITY)
     if noted is not None:
         return int(noted)
-    name = (job.get("spec") or {}).get("priorityClassName") or ""
-    if name in classes:
-        return classes[name]
-    return next((one.priority for one in found.values() if one.priority is not None), 0)
+    got = next((one.priority for one in found.values() if one.priority is not None), None)
+    return classes.get(class_of(job), 0) if got is None else got
 
 
 def _first_start(found: Mapping[str, PodFacts]) -> float | None:

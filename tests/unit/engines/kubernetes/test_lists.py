@@ -16,6 +16,7 @@ from dromon.engines.kubernetes.jobs import MANY
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 PODS = "/api/v1/namespaces/default/pods"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 @pytest.fixture
@@ -85,6 +86,34 @@ def test_of_very_many_pods_volcano_is_believed_how_many_run(
     assert len(status.members) == MANY + 1
     assert {m.host for m in status.members[:MANY]} == {counted.UNKNOWN_NODE}
     assert status.members[MANY].host == ""
+
+
+def test_a_job_without_pods_has_the_priority_of_its_class_which_is_asked_for_once(
+    plain_server: ApiServer, engine: KubernetesEngine
+) -> None:
+    for name, value in (("high", 1000), ("site", 50)):
+        about = {"value": value, "globalDefault": name == "site"}
+        plain_server.put(CLASSES, {"metadata": {"name": name}, **about})
+    for id, named in (("one-aaaaaa", "high"), ("two-bbbbbb", ""), ("three-cccccc", "gone")):
+        made = job(id, "Pending")
+        made["spec"]["priorityClassName"] = named
+        plain_server.put(JOBS, made)
+    for _ in range(2):
+        found = {status.name: status.priority for status in engine.list(Filter())}
+        assert found == {"one": 1000, "two": 50, "three": 0}
+        assert engine.status("one-aaaaaa").priority == 1000
+    assert asked(plain_server, "priorityclasses") == 2  # and once more for the one that is gone
+
+
+def test_nobody_asks_for_classes_where_pods_say_what_they_got(
+    plain_server: ApiServer, engine: KubernetesEngine
+) -> None:
+    made = pod("one-aaaaaa", 0)
+    made["spec"]["priority"] = 7
+    plain_server.put(JOBS, job("one-aaaaaa"))
+    plain_server.put(PODS, made)
+    assert engine.status("one-aaaaaa").priority == 7
+    assert asked(plain_server, "priorityclasses") == 0
 
 
 def test_who_lists_again_and_again_is_told_by_a_watch(

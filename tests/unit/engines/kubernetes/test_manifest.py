@@ -390,6 +390,7 @@ def test_what_only_volcano_gives_is_refused_without_it(make_request, target, key
         ({"priority": "best"}, "no class of this cluster"),
         ({"queue": "nope"}, "there is no queue nope"),
         ({"policies": {"pending:1m": "abort_job"}, "replicas": 4, "min": 2}, "it can do without"),
+        ({"kubernetes": {"secret": "wandb"}}, "the job takes nothing from wandb"),
     ],
 )  # fmt: skip
 def test_what_would_change_the_meaning_of_the_job_is_refused(make_request, target, keys, words):

@@ -106,9 +106,14 @@ def test_a_job_nobody_has_said_anything_of_waits():
     assert not found.is_terminal
 
 
-def test_the_priority_is_its_classs_or_what_its_pods_got():
+def test_the_priority_is_what_its_pods_got_or_its_classs():
     assert of(job(), pod()).priority == 90
-    assert status(job("Pending"), [], None, None, "prod", {"high": 1000}).priority == 1000
+    classes = {"": 5, "high": 1000}
+    assert status(job("Pending"), [], None, None, "prod", classes).priority == 1000
+    plain = {**job(), "spec": {"template": {"spec": {"priorityClassName": "high"}}}}
+    assert status(plain, [], None, None, "prod", classes).priority == 1000
+    del plain["spec"]["template"]["spec"]["priorityClassName"]
+    assert status(plain, [], None, None, "prod", classes).priority == 5
 
 
 # --- while it is there
