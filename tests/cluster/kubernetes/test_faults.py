@@ -239,6 +239,10 @@ def test_what_ran_on_a_lost_node_goes_on_elsewhere_and_never_beside_itself(
     assert [jobs.node_of(engine, pair, member) for member in members] == [other, lost]
     orphans = set(jobs.processes(alone))
     with cut_off(frail, lost):
+        for ref in (alone, pair):
+            jobs.reason(engine, ref, f"node {lost} does not answer")
+        assert jobs.until(lambda: engine.status(alone).state == "restarting")
+        assert [member.state for member in engine.status(alone).members] == ["gone"]
         assert tended(engine, alone, pair), jobs.told(engine, alone) + jobs.told(engine, pair)
         assert jobs.node_of(engine, alone, "worker-0") == other
         assert {jobs.node_of(engine, pair, member) for member in members} == {other}

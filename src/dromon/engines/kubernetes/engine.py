@@ -226,7 +226,7 @@ class KubernetesEngine(Entry):
             return None
         told = self.jobs.told(job, pods, over=False)
         is_whole = status.phase(job) == status.RUNNING and not any(
-            pod["metadata"].get("deletionTimestamp") for pod in pods
+            pod.deleted is not None or pod.is_unheard for pod in map(podfacts.facts, pods)
         )
         if told is not None and is_whole and now.state not in (states.QUEUED, states.STARTING):
             return why.of_gang(told, time.time())

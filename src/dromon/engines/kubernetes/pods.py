@@ -101,6 +101,14 @@ class PodFacts(NamedTuple):
         return self.phase in ("Succeeded", "Failed")
 
     @property
+    def is_unheard(self) -> bool:
+        """Its containers were well when its node was last heard of."""
+        ready, inside = self.condition("Ready"), self.condition("ContainersReady")
+        if self.phase != "Running" or ready is None or inside is None:
+            return False
+        return inside.is_true and not ready.is_true
+
+    @property
     def is_bound(self) -> bool:
         return bool(self.node) and not self.is_over
 

@@ -186,8 +186,10 @@ def _outcome(
     first = found.get(next(iter(ranks(job)), ""))
     if state in ("", states.QUEUED, states.PREPARING):
         return states.STARTING, None, None
-    if first is None or first.phase != "Running" or first.deleted is not None:
+    if first is None or first.phase != "Running":
         return states.STARTING, None, None  # what is told was told by the pod before this one
+    if first.deleted is not None:  # nobody knows yet but its kubelet, or not even that
+        return states.RESTARTING, None, None
     return state, None, None
 
 
@@ -337,16 +339,25 @@ def _told(one: Mapping[str, Any], pod: PodFacts | None) -> MemberStatus:
     exit = one.get("exit")
     if exit is None and pod is not None and pod.is_over:
         exit = _exit(pod)
+    state = one.get("state") or states.LAUNCHED
+    if pod is not None and pod.deleted is not None and _is_lost(pod):
+        state = states.GONE  # whoever told it was on that node, or has not missed it yet
     return MemberStatus(
         member=one["member"],
         run=int(one.get("run") or 1),
         rank=one.get("rank"),
-        state=one.get("state") or states.LAUNCHED,
+        state=state,
         host=(pod.node if pod is not None else "") or one.get("node") or one.get("host") or "",
         pid=int(one.get("pid") or 0),
         memory=int(one.get("memory") or 0),
         exit=exit,
     )
+
+
+def _is_lost(pod: PodFacts) -> bool:
+    """With its node."""
+    taken = podfacts.taken_by(pod)
+    return taken is not None and taken[0] == causes.LOST
 
 
 def _state(pod: PodFacts) -> str:

@@ -232,12 +232,10 @@ def unclaimed(s: Situation, now: float) -> Waiting | None:
 
 def lost(s: Situation, now: float) -> Waiting | None:
     """Kubernetes keeps the pods of a node that does not answer: they may still run."""
-    nodes = {node.name: node for node in s.nodes or ()}
-    away = [
-        pod
-        for pod in s.pods.values()
-        if pod.deleted is not None and pod.deleted < now and _is_away(nodes.get(pod.node))
-    ]
+    if s.nodes is None:
+        return None
+    nodes = {node.name: node for node in s.nodes}
+    away = [pod for pod in s.pods.values() if pod.is_bound and _is_away(nodes.get(pod.node))]
     if not away:
         return None
     node = nodes.get(away[0].node)
@@ -245,11 +243,17 @@ def lost(s: Situation, now: float) -> Waiting | None:
     silent = (
         f"node {away[0].node} does not answer{since}" if node else f"node {away[0].node} is gone"
     )
-    return Waiting(
-        f"{members([pod.member for pod in away])} cannot be ended: {silent}",
-        "backoff",
-        unblock=("the node comes back", "its pods are deleted by force, if it is certainly off"),
-    )
+    back = "the node comes back"
+    kept = [pod.member for pod in away if pod.deleted is not None and pod.deleted < now]
+    if kept:
+        return Waiting(
+            f"{members(kept)} cannot be ended: {silent}",
+            "backoff",
+            unblock=(back, "its pods are deleted by force, if it is certainly off"),
+        )
+    there = [pod.member for pod in away if pod.node == away[0].node]
+    is_there = f"{members(there)} {'is' if len(there) == 1 else 'are'} on it"
+    return Waiting(f"{silent}, and {is_there}", "backoff", unblock=(back, "Kubernetes gives it up"))
 
 
 def _is_away(node: Node | None) -> bool:

@@ -145,6 +145,14 @@ def test_what_was_recorded_by_pods_that_are_gone_is_not_taken_for_news():
     assert of(job("Running"), pod(0), record=told("running")).state == "running"
 
 
+def test_a_first_pod_that_is_taken_away_is_no_start_but_a_restart():
+    going = pod(0, conditions=disruption("DeletionByTaintManager"))
+    going["metadata"]["deletionTimestamp"] = at(60)
+    found = of(job("Running"), going, pod(1), record=told("running"))
+    assert found.state == "restarting"
+    assert [m.state for m in found.members] == ["gone"]  # with its node
+
+
 @pytest.mark.parametrize(
     ("now", "state"),
     [

@@ -332,6 +332,24 @@ def test_a_pod_on_a_lost_node_cannot_be_ended(cluster):
     assert "by force" in found.unblock[1]
 
 
+def test_a_node_that_does_not_answer_is_named_before_kubernetes_gives_it_up(cluster):
+    cluster.node("n1")
+    cluster.node("n2", ready=False)
+    job = cluster.job(phase="Running")
+    cluster.pod(job, 0, "n1")
+    cluster.pod(job, 1, "n2")
+    found = why(cluster)
+    assert found.sentence == "node n2 does not answer for 3m20s, and worker-1 is on it"
+    assert found.unblock == ("the node comes back", "Kubernetes gives it up")
+
+
+def test_who_may_not_see_nodes_is_not_told_that_one_is_gone(cluster):
+    cluster.node("n1")
+    cluster.forbidden = {("nodes", "")}
+    cluster.pod(cluster.job(phase="Restarting"), 1, "n1", deleted=200)
+    assert why(cluster).sentence.startswith("a pod was lost; the gang begins anew")
+
+
 def test_who_was_preempted_for_whom(cluster):
     cluster.node("n1")
     job = cluster.job(phase="Restarting", priority="low")

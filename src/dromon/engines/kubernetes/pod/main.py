@@ -20,7 +20,7 @@ from dromon.agent import exitrecord
 from dromon.agent.main import close_on_exec, run_agent
 from dromon.agent.record import Record, runs_among
 from dromon.coordinator.web import Web
-from dromon.engines.kubernetes.pod import handover, lastwords, member, places
+from dromon.engines.kubernetes.pod import company, handover, lastwords, member, places
 from dromon.engines.kubernetes.pod.echo import Echo
 from dromon.engines.kubernetes.pod.place import Pod
 from dromon.engines.kubernetes.pod.places import Places
@@ -35,6 +35,7 @@ from dromon.engines.kubernetes.pod.shell import (
 
 OOM_GROUP = "/sys/fs/cgroup/memory.oom.group"
 RESERVED = (FEWER, GIVE_UP, TIME_OVER, STOPPED)
+RELEASED = 128 + signal.SIGTERM  # Volcano gives the job new pods
 # The first pod's end has Volcano delete whoever it believes to be running: it learns of the others'
 # ends a second or two late, and their output would go with them.
 OTHERS_SEEN = 3.0
@@ -52,9 +53,14 @@ def main(role: str, at: Places = Places()) -> int:  # noqa: B008 - a value that 
     except OSError as error:
         print(f"cannot begin: {error}", file=sys.stderr, flush=True)
         return 70
+    is_first = name == places.first_member(request)
+    if not is_first and not company.is_sure(request):
+        restarts = int(os.environ.get("DROMON_VERSION") or 0)
+        if not company.comes(at.first_host(request), company.patience(restarts)):
+            print("the first member has no place: this one leaves", file=sys.stderr, flush=True)
+            return RELEASED
     close_on_exec()
     coordinator, token = 0, os.urandom(8).hex()
-    is_first = name == places.first_member(request)
     if is_first:
         coordinator = _fork(lambda: _coordinate(request, at, token))
     agent = _fork(lambda: _serve(request, name, record, at))
@@ -138,7 +144,7 @@ def _supervise(agent: int, coordinator: int) -> int:
             ended = os.WIFEXITED(status)
             codes[pid] = os.WEXITSTATUS(status) if ended else 128 + os.WTERMSIG(status)
         if agent in codes and (was_told or codes[agent] != 0):
-            return 128 + signal.SIGTERM if was_told else codes[agent]
+            return RELEASED if was_told else codes[agent]
         if coordinator in codes and (agent in codes or codes[coordinator] not in (0, *RESERVED)):
             return codes[coordinator]
         if agent in codes and not coordinator:

@@ -63,9 +63,12 @@ class Places:
 
     def coordinator(self, request: Mapping[str, Any], member: str) -> str:
         """Where an agent finds it."""
-        first, job = first_member(request), request["gang"]["job"]
-        host = self.coordinator_host or f"{job}-{first}.{job}"
-        return f"tcp:{'127.0.0.1' if member == first else host}:{self.line_port}"
+        host = "127.0.0.1" if member == first_member(request) else self.first_host(request)
+        return f"tcp:{host}:{self.line_port}"
+
+    def first_host(self, request: Mapping[str, Any]) -> str:
+        job = request["gang"]["job"]
+        return self.coordinator_host or f"{job}-{first_member(request)}.{job}"
 
     def key(self, request: Mapping[str, Any]) -> bytes:
         """The job's secret: our client's, or hashed from the one Volcano made for this job; a pod

@@ -21,8 +21,8 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from dromon.engines.kubernetes.pod.main import main
 from dromon.engines.kubernetes.pod.places import Places
-root, words, line, page = sys.argv[3:]
-sys.exit(main(sys.argv[2], Places(root, words, int(line), int(page), "127.0.0.1")))
+root, words, line, page, first = sys.argv[3:]
+sys.exit(main(sys.argv[2], Places(root, words, int(line), int(page), first)))
 """
 
 
@@ -42,6 +42,7 @@ class Stage:
         self.store = folder / "store" if has_store else None
         self.light = lightapp.build(str(folder / "light"), engine="kubernetes").path
         self.ports = (free_port(), free_port())
+        self.first = "127.0.0.1"  # where the first pod is said to be
         self.pods: dict[str, subprocess.Popen[bytes]] = {}
         self.printed: dict[str, Path] = {}
         self.home = Record(str(folder / "store" / "jobs" / self.id))
@@ -81,10 +82,11 @@ class Stage:
         os.symlink(self.light, root / "light/light.pyz")
         role, _, index = member.rpartition("-")
         self.printed[member] = root / "printed"
-        words = [self.light, role, str(root), str(root / "last"), *map(str, self.ports)]
+        words = [role, str(root), str(root / "last"), *map(str, self.ports), self.first]
         with open(root / "printed", "wb") as out:
             self.pods[member] = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", START, *words], stdout=out, cwd="/",
+                [sys.executable, "-I", "-S", "-c", START, self.light, *words],
+                stdout=out, cwd="/",
                 env={
                     "PATH": os.environ["PATH"], "VC_TASK_INDEX": index,
                     "DROMON_POD": f"{self.id}-{member}", "DROMON_NODE": "node1",
