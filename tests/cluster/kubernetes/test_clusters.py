@@ -17,6 +17,8 @@ from dromon.clusters.volcano import CONFIG_NAMESPACE, configuration
 from dromon.engines.base import token
 from dromon.engines.kubernetes import kubeconfig, volcano
 from dromon.engines.kubernetes.http import Api
+from dromon.engines.kubernetes.situation import gather
+from dromon.engines.kubernetes.watchdog import PATIENCE, look
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -193,6 +195,10 @@ def test_as_installed_it_waits_for_ever_without_a_word_and_lint_says_so(cluster:
     cluster.until(lambda: cluster.jobs()["high"][0] == "Pending")
     cluster.stays(lambda: cluster.jobs()["high"][0] == "Pending" and cluster.evictions() == 0)
     assert not cluster.api.list(volcano.POD, cluster.namespace, "volcano.sh/job-name=high")
+    # What the watchdog will find once Volcano has had its time.
+    [found] = look(gather(cluster.api, cluster.namespace, "high"), time.time() + PATIENCE)
+    assert found.kind == "not let in"
+    assert "does not preempt" in found.sentence
     cluster.configure(GOOD)  # the remedy
     cluster.until(lambda: cluster.running("high") == 1)
 

@@ -1,0 +1,65 @@
+"""Ways in which a real Volcano forgets a job, found by looking, and cured.
+
+Only those that can be brought about: it wakes by itself from most of what can be done to it by
+hand. That of a lost node is in test_faults.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from plainjobs import Site
+from testbeds.kubernetes.bed import Bed
+
+from dromon.engines.kubernetes import volcano
+from dromon.engines.kubernetes.situation import gather
+from dromon.engines.kubernetes.watchdog import PATIENCE, Finding, look
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def site(bed: Bed) -> Iterator[Site]:
+    made = Site(bed)
+    yield made
+    made.close()
+
+
+def after_a_while(site: Site, name: str) -> list[Finding]:
+    """What will be found once Volcano has had its time, if nothing happens until then."""
+    return look(gather(site.api, site.namespace, name), time.time() + PATIENCE)
+
+
+def groups(site: Site, name: str) -> list[str]:
+    found = site.api.list_names(volcano.POD_GROUP, site.namespace)
+    return [group for group in found if group.startswith(f"{name}-")]
+
+
+def test_a_job_whose_group_was_deleted_waits_for_ever_and_is_woken(site: Site) -> None:
+    site.running(site.submit("holder", gpus=2, replicas=2))
+    name = site.submit("late", gpus=1)
+    site.says(name, "held by holder")
+    site.until(lambda: len(groups(site, name)) == 1)
+    for pod in site.api.list(volcano.POD, site.namespace, f"{volcano.VOLCANO_JOB}={name}"):
+        assert pod["status"]["phase"] == "Pending"
+    assert after_a_while(site, name) == []
+    [group] = groups(site, name)
+    site.api.delete(volcano.POD_GROUP, site.namespace, group)
+    site.api.delete(volcano.JOB, site.namespace, "holder", background=False)
+    time.sleep(6)  # several cycles of the scheduler, with all the room it needs
+    assert groups(site, name) == []
+    assert site.why(name).reason != "running"
+    [finding] = after_a_while(site, name)
+    assert finding.kind == "no group"
+    for call in finding.cure:
+        site.send(call.body)
+    site.running(name)
+    assert after_a_while(site, name) == []
+
+
+def test_pods_that_another_scheduler_places_are_said_to_be_no_gang(site: Site) -> None:
+    name = site.submit("loose", replicas=2, schedulerName="default-scheduler")
+    site.until(lambda: len(site.api.list(volcano.POD, site.namespace)) == 2)
+    found = {finding.kind: finding for finding in after_a_while(site, name)}
+    assert "placed by default-scheduler, one by one" in found["no gang"].sentence
+    assert found["no gang"].cure == ()
