@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +96,12 @@ def inheriting(name: str, prefix: str) -> list[Process]:
         if started is not None and any(v.startswith(needle) for v in environment.split(b"\0")):
             found.append(Process(pid=pid, started=started, boot=_boot()))
     return found
+
+
+def by_age(pids: Iterable[int]) -> list[int]:
+    """Those that live, the eldest first. Their numbers do not tell: these begin anew some day."""
+    found = [(started, pid) for pid in pids if (started := _started(pid)) is not None]
+    return [pid for _, pid in sorted(found)]
 
 
 def _started(pid: int) -> int | None:

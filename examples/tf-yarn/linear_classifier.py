@@ -34,10 +34,10 @@ if __name__ == "__main__":
     metrics = run_on_yarn(
         experiment_fn,
         task_specs={
-            "chief": TaskSpec(memory=2 * 2**10, vcores=1),
-            "worker": TaskSpec(memory=2 * 2**10, vcores=1),
-            "ps": TaskSpec(memory=2 * 2**10, vcores=1),
-            "evaluator": TaskSpec(memory=2 * 2**10, vcores=1),
+            "chief": TaskSpec(memory=2**10, vcores=1),
+            "worker": TaskSpec(memory=2**10, vcores=1),
+            "ps": TaskSpec(memory=2**10, vcores=1),
+            "evaluator": TaskSpec(memory=2**10, vcores=1),
         },
         pip_packages=["tensorflow-cpu==2.15.1"],  # the last TensorFlow with Estimator
         files={os.path.basename(points.__file__): points.__file__},

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from benches import SMALL, URGENT, Bench
+from testbeds import process
 
 from dromon.engines.base import Engine, Filter, JobRef, Launch, Node
 
@@ -113,7 +114,7 @@ class YarnBench(Bench):
                 said = words.encode() in (folder / "cmdline").read_bytes()
                 if said and self._application(ref).encode() in environ:
                     found.append(int(folder.name))
-        return min(found)
+        return process.by_age(found)[0]
 
     def _application(self, ref: JobRef) -> str:
         return str(self.engine.show(ref)["application"])  # type: ignore[attr-defined]
@@ -121,7 +122,7 @@ class YarnBench(Bench):
     def restart_controller(self, after: float = 0) -> None:
         for status in self.engine.list(Filter()):
             # One that has not started yet, or is just ending, has none.
-            with contextlib.suppress(ValueError, ProcessLookupError):
+            with contextlib.suppress(IndexError, ProcessLookupError):
                 os.kill(self._process(status.id, "yarn-master\0"), signal.SIGKILL)
         time.sleep(after)
 
@@ -219,7 +220,7 @@ class KubernetesBench(Bench):
                 )
                 if is_ours and b"kubernetes-member" in (folder / "cmdline").read_bytes():
                     found.append(int(folder.name))
-        return min(found)
+        return process.by_age(found)[0]
 
     def restart_controller(self, after: float = 0) -> None:
         for name in ("volcano-controllers", "volcano-scheduler"):

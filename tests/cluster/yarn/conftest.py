@@ -1,6 +1,8 @@
 """A bed for all tests of this directory: brought up once, taken down at the end."""
 
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +20,7 @@ import yarnjobs as jobs  # noqa: E402
 from testbeds.yarn import jars  # noqa: E402
 from testbeds.yarn.bed import Bed  # noqa: E402
 from testbeds.yarn.plan import Options  # noqa: E402
+from yarnsaid import Said, said  # noqa: E402
 
 from dromon.engines.yarn.engine import YarnEngine  # noqa: E402
 
@@ -127,3 +130,37 @@ def engine(place: Bed, home: Path) -> Iterator[YarnEngine]:
     yield made
     jobs.stop_all(made)
     made.close()
+
+
+@pytest.fixture
+def example(
+    home: Path, dromon: Callable[..., Any], bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Said]:
+    """Runs examples/NAME/job.yaml on the bed to its end."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", bed.plan.conf())
+
+    def run(name: str, *overrides: str) -> Said:
+        job = ROOT / "examples" / name / "job.yaml"
+        ended = dromon("run", job, "--on", "yarn", *overrides, timeout=850)
+        assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+        return said(ended.stdout)
+
+    return run
+
+
+@pytest.fixture
+def program(home: Path, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs a Python program on this machine that submits to the bed; what it printed."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", bed.plan.conf())
+    monkeypatch.delenv("DROMON_ON", raising=False)
+
+    def run(*words: object, python: str = sys.executable, **more: Any) -> str:
+        environ = {**os.environ, "DROMON_HOME": str(home), **more.pop("env", {})}
+        done = subprocess.run(
+            [python, *map(str, words)], env=environ, capture_output=True, text=True, timeout=850,
+            check=False, **more,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yarnjobs as jobs
+from testbeds import process
 from testbeds.yarn.bed import Bed
 
 from dromon.agent.record import Record
@@ -115,9 +116,8 @@ class Scene:
         return list(found.values())
 
     def now(self, ref: str) -> dict[str, Life]:
-        """The members that beat at this moment."""
-        fresh = time.time() - 2
-        return {life.member: life for life in self.lives(ref) if life.ended > fresh}
+        """The members that live at this moment."""
+        return {life.member: life for life in self.lives(ref) if alive(life.pid)}
 
     def of(self, ref: str, member: str) -> list[Life]:
         return [life for life in self.lives(ref) if life.member == member]
@@ -144,7 +144,8 @@ class Scene:
         def found() -> int:
             mark = jobs.application(self.engine, ref).replace("application_", "_")
             lines = jobs.processes(mark).items()
-            return max((pid for pid, (line, _) in lines if "yarn-master\0" in line), default=0)
+            masters = [pid for pid, (line, _) in lines if "yarn-master\0" in line]
+            return next(reversed(process.by_age(masters)), 0)
 
         return int(self.until(found, "the master's process", ref))
 
@@ -157,8 +158,13 @@ class Scene:
         """Containers of whose start no NodeManager has told yet end with their master."""
         said = Path(self.bed.plan.log("resourcemanager")).read_text()
         running = "{} Container Transitioned from ACQUIRED to RUNNING"
-        held = [m["container"] for m in self.standing(ref)["members"]]
-        return all(running.format(container) in said for container in held)
+        held = [m["container"] for m in self.standing(ref).get("members", ())]
+        return bool(held) and all(each and running.format(each) in said for each in held)
+
+    def has_agents(self, ref: str) -> bool:
+        """All of them have come to its master."""
+        members = self.standing(ref).get("members", ())
+        return bool(members) and all(m["connected"] for m in members)
 
     def front(self, ref: str, member: str) -> int:
         return jobs.process_of(self.engine, ref, f"yarn-member\0{member}")

@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape
 import pytest
 from testbeds.yarn import ready
 from testbeds.yarn.bed import Bed
+from yarnjobs import PATIENCE
 
 from dromon.engines.yarn.aggregated import AggregatedLogs
 from dromon.hadoop import site as sites
@@ -71,7 +72,7 @@ def submit(bed: Bed, command: str) -> str:
 def aggregated(bed: Bed, id: str) -> AggregatedLogs:
     """Once the ResourceManager says that every node has uploaded."""
     url = f"{bed.plan.web('resourcemanager')}/ws/v1/cluster/apps/{id}"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while ready.get(url)["app"]["logAggregationStatus"] not in ("SUCCEEDED", "FAILED"):
         assert time.monotonic() < deadline
         time.sleep(0.3)

@@ -19,6 +19,7 @@ from testbeds import process
 from testbeds.yarn import distributed_shell, ready
 from testbeds.yarn.bed import Bed
 from testbeds.yarn.plan import GPUS, QUEUES, Options
+from yarnjobs import PATIENCE
 
 from dromon.errors import UsageError
 
@@ -31,7 +32,7 @@ def cluster(bed: Bed, path: str) -> dict[str, Any]:
     return ready.get(f"{bed.plan.web('resourcemanager')}/ws/v1/cluster/{path}")
 
 
-def eventually(claim: Callable[[], bool], seconds: float = 60) -> bool:
+def eventually(claim: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     deadline = time.monotonic() + seconds
     while not claim():
         if time.monotonic() > deadline:
@@ -157,9 +158,10 @@ def test_an_application_runs_and_its_logs_are_aggregated(bed: Bed) -> None:
     assert logs_of(bed, application.id).count(b"sum is 42") >= 2
 
 
-def test_a_third_gpu_is_waited_for_where_there_are_two(bed: Bed) -> None:
+def test_a_third_gpu_is_waited_for_where_there_are_two(bed: Bed, tmp_path: Path) -> None:
     asks = ("-container_resources", "memory-mb=64,vcores=1,yarn.io/gpu=1")
-    with application(bed, "sleep 4", containers=3, more=asks) as client:
+    hold = f"while [ ! -e {tmp_path}/go ]; do sleep 0.2; done"
+    with application(bed, hold, containers=3, more=asks) as client:
 
         def one_waits() -> bool:
             # The master and two of the three.
@@ -170,7 +172,8 @@ def test_a_third_gpu_is_waited_for_where_there_are_two(bed: Bed) -> None:
             )
 
         assert eventually(one_waits)
-        assert client.wait(120) == 0
+        (tmp_path / "go").touch()
+        assert client.wait(PATIENCE) == 0
 
 
 def test_an_urgent_application_takes_back_the_share_of_its_queue(bed: Bed) -> None:

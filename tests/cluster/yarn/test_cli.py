@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from testbeds.yarn.bed import Bed
 from testbeds.yarn.plan import QUEUES
+from yarnjobs import PATIENCE, until
 
 from dromon.hadoop import addresses, site
 
@@ -80,7 +81,7 @@ def web(bed: Bed) -> str:
 
 
 def wait_for(machine: Machine, ref: str, state: str) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while json.loads(machine("show", ref, "-o", "json").stdout)["status"]["state"] != state:
         assert time.monotonic() < deadline, machine("show", ref).stdout
         time.sleep(0.5)
@@ -169,10 +170,15 @@ def test_a_running_job_is_listed_followed_from_another_machine_and_stopped(
                  "bash", "-c", script).stdout.strip()  # fmt: skip
     wait_for(machine, id, "running")
     here = machine("run", "-d", "--name", "mine", "--", "sleep", "100").stdout.strip()
-    rows = [line.split() for line in machine("ps").stdout.splitlines()]
-    assert "ON" in rows[0]
-    assert ["-", id, "bed", "running"] in [row[:4] for row in rows]
-    assert [here, "local"] in [row[1:3] for row in rows]
+
+    def rows() -> list[list[str]]:
+        return [line.split() for line in machine("ps").stdout.splitlines()]
+
+    # `ps` goes without a place that takes its time, as a busy one may.
+    assert until(lambda: ["-", id, "bed", "running"] in [row[:4] for row in rows()]), rows()
+    found = rows()
+    assert "ON" in found[0]
+    assert [here, "local"] in [row[1:3] for row in found]
     machine("stop", here, "--grace", "0")
     assert "no job" in another("logs", id, code=64).stderr
     with subprocess.Popen(

@@ -147,7 +147,7 @@ def run(bed: Bed, archive: dict[str, Any], target: Path) -> dict[str, Any]:
     return found
 
 
-def eventually(claim: Callable[[], bool], seconds: float = 90) -> bool:
+def eventually(claim: Callable[[], bool], seconds: float = jobs.PATIENCE) -> bool:
     deadline = time.monotonic() + seconds
     while not claim():
         if time.monotonic() > deadline:

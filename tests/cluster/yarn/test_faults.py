@@ -90,7 +90,7 @@ def test_a_member_that_is_cut_off_with_its_node_ends_itself_before_it_is_replace
     scene.bed.label("node3", "")
     roles["other"]["node_label"] = None
     try:
-        ref = scene.run(roles=roles, deaf=True, policies=ALONE, stop_grace=1, yarn={"lease": 20})
+        ref = scene.run(roles=roles, deaf=True, policies=ALONE, stop_grace=1, yarn={"lease": 30})
     finally:
         scene.bed.label("node3", "gpu")
     assert scene.node_of(ref, "cut-0") == scene.node_of(ref, "stiff-0") == "node2"

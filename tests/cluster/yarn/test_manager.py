@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from testbeds.yarn.bed import Bed
 from testbeds.yarn.plan import GPUS, NODE_MEMORY_MB, NODE_VCORES, QUEUES
+from yarnjobs import PATIENCE
 
 from dromon.engines.base import Waiting
 from dromon.engines.yarn.cluster import Cluster
@@ -105,7 +106,7 @@ def submit(manager: Manager, queue: str = "default", memory: int = 64, **more: A
     return manager.submit(context(app, queue, memory, **more)).id
 
 
-def until(question: Callable[[], Any], seconds: float = 60.0) -> Any:
+def until(question: Callable[[], Any], seconds: float = PATIENCE) -> Any:
     """What it answers as soon as that is something."""
     deadline = time.monotonic() + seconds
     while not (answer := question()):

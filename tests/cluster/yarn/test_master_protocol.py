@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from testbeds.yarn.bed import Bed
 from testbeds.yarn.plan import GPUS, LABEL, NODE_MEMORY_MB, NODE_VCORES
+from yarnjobs import PATIENCE
 
 from dromon.engines.yarn.am import exits
 from dromon.engines.yarn.am.asks import Asks, Container, Size, Want
@@ -85,7 +86,7 @@ class Master:
         return self.client.call("getApplicationReport", asked)["application_report"]
 
     def _given(self) -> Token:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while "am_rm_token" not in (report := self.report()):
             assert time.monotonic() < deadline, report
             time.sleep(0.1)
@@ -119,7 +120,7 @@ class Master:
                 self.nodes.ended(self.containers[completed.id])
         return heard
 
-    def until(self, claim: Callable[[], bool], seconds: float = 60) -> list[Heard]:
+    def until(self, claim: Callable[[], bool], seconds: float = PATIENCE) -> list[Heard]:
         """Beats until it is true; what was heard meanwhile."""
         deadline = time.monotonic() + seconds
         heard = []

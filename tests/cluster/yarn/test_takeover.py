@@ -98,12 +98,11 @@ def test_a_master_that_was_only_cut_off_touches_nothing_when_it_is_back(scene: S
         scene.bed.kill("node1")  # which would end it otherwise
         scene.bed.start("node1")
         scene.until(lambda: scene.epoch(ref) == 2, "the next master", ref)
-        scene.until(lambda: all(m["connected"] for m in scene.standing(ref)["members"]),
-                    "the agents to find it", ref)  # fmt: skip
+        scene.until(lambda: scene.has_agents(ref), "the agents to find it", ref)
         known = _record(scene, ref)
     scene.until(lambda: not alive(old), "the end of the old master", ref)
     assert {name: data for name, data in _record(scene, ref).items() if name in known} == known
-    assert scene.epoch(ref) == 2
+    assert scene.until(lambda: scene.epoch(ref), "its master's word", ref) == 2
     scene.beats_on(ref, "worker-1")
     scene.go(ref)
     assert {life.pid for life in scene.lives(ref)} == before

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from testbeds import process
 from testbeds.yarn.bed import Bed
 
 from dromon.contexts.file import Context
@@ -124,7 +125,7 @@ def process_of(engine: YarnEngine, ref: str, words: str) -> int:
     """The outermost process of a container: `yarn-master`, or `yarn-member\\0worker-0`."""
     mark = application(engine, ref).replace("application_", "_")
     named = [pid for pid, (line, _) in processes(mark).items() if f"{words}\0" in line]
-    return min(named)
+    return process.by_age(named)[0]
 
 
 def stop_all(engine: YarnEngine) -> None:
