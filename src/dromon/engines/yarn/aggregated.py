@@ -29,8 +29,9 @@ BLOCK = 4 * 1024 * 1024
 SMALL_BLOCK = 256 * 1024
 INDEX_BLOCK = 1024 * 1024
 AHEAD = 2  # blocks that are fetched while others are worked on
-# Of the logs of all members together, so much is held: more members, smaller blocks.
-HELD = 64 * 1024 * 1024
+# Of the logs of all members together, about so much is held, with what is fetched ahead: more
+# members, smaller blocks.
+HELD = 32 * 1024 * 1024
 
 
 class Status(Protocol):
@@ -205,7 +206,7 @@ class AggregatedLogs:
     ) -> Lines:
         """What these runs printed, merged by time. Runs that left no log are left out."""
         latest, wanted = self._latest(), list(sources)
-        block = max(SMALL_BLOCK, min(BLOCK, HELD // max(1, len(wanted))))
+        block = max(SMALL_BLOCK, min(BLOCK, HELD // max(1, 2 * len(wanted))))
         ahead = ThreadPoolExecutor(AHEAD)
         logs: list[tuple[Source, LogReader]] = []
         for source in wanted:
