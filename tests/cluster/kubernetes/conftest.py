@@ -17,6 +17,10 @@ from testbeds.kubernetes import images, programs  # noqa: E402
 from testbeds.kubernetes.bed import Bed, RootNeeded, need_root  # noqa: E402
 from testbeds.kubernetes.plan import Options  # noqa: E402
 
+from dromon.engines.home import Home  # noqa: E402
+from dromon.errors import DromonError  # noqa: E402
+from dromon.packaging import environment  # noqa: E402
+
 
 @pytest.fixture(scope="session")
 def built(lacking: Callable[[str], NoReturn]) -> None:
@@ -27,6 +31,33 @@ def built(lacking: Callable[[str], NoReturn]) -> None:
         images.archives(print)
     except (RootNeeded, programs.GoMissing, programs.PackagesUnavailable) as error:
         lacking(str(error))
+
+
+@pytest.fixture(scope="session")
+def python_with(registry: Callable[[str], None]) -> Callable[..., str]:
+    """An interpreter with these packages, made once and kept outside the checkout."""
+
+    def make(*names: str) -> str:
+        cache = Home(tempfile.gettempdir()).cache
+        try:
+            lock = environment.resolve({"packages": list(names)}, "/tmp", cache, sys.executable)
+            return str(environment.build(lock, cache))
+        except DromonError as error:
+            registry(error.message)
+            raise
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def packages(python_with: Callable[..., str]) -> Callable[..., str]:
+    """The directory of its packages."""
+
+    def make(*names: str) -> str:
+        found = Path(python_with(*names)).parents[1].glob("lib/python3.*/site-packages")
+        return str(next(found))
+
+    return make
 
 
 def beds() -> Iterator[Callable[..., Bed]]:

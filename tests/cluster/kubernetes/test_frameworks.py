@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from glob import glob
@@ -22,10 +21,7 @@ import pytest
 from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import IMAGE
 
-from dromon.engines.home import Home
 from dromon.engines.kubernetes.engine import KubernetesEngine
-from dromon.errors import DromonError
-from dromon.packaging import environment
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # they are downloaded first
 
@@ -123,24 +119,6 @@ def engine(bed: Bed, tmp_path: Path) -> Iterator[KubernetesEngine]:
     yield made
     jobs.stop_all(made)
     made.close()
-
-
-@pytest.fixture(scope="module")
-def packages(registry: Callable[[str], None]) -> Callable[..., str]:
-    """A directory with these, made once and kept outside the checkout."""
-
-    def make(*names: str) -> str:
-        cache = Home(tempfile.gettempdir()).cache
-        try:
-            lock = environment.resolve({"packages": list(names)}, "/tmp", cache, sys.executable)
-            python = environment.build(lock, cache)
-        except DromonError as error:
-            registry(error.message)
-            raise
-        found = Path(python).parents[1].glob("lib/python3.*/site-packages")
-        return str(next(found))
-
-    return make
 
 
 def from_nodes(place: str) -> list[str]:

@@ -4,6 +4,7 @@
     pvc:NAME, pvc:NAME/sub/path   a claim of the namespace
     nfs://server/path             a directory of an NFS server
     /path, file:///path           a directory of the node, where the site allows it
+    s3://bucket/prefix            its objects, fetched into the pod before the member starts
     s3://…, hdfs://…, …           the address as it is, with `access: url`
 
 `access: copy` of a directory that every node reaches is that directory, read-only: it need not be
@@ -24,6 +25,8 @@ _NFS = re.compile(
     r"nfs://(?P<server>\[[0-9A-Fa-f:.]+\]|[^/:\[\]\s]+)(?::(?P<port>[0-9]+))?(?P<path>/.*)?"
 )
 
+_S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(?:/.*)?")
+
 
 class Data(NamedTuple):
     """One volume: its path for members, and its place in the pod (None: nothing is mounted)."""
@@ -31,6 +34,7 @@ class Data(NamedTuple):
     path: str
     volume: Mapping[str, Any] | None = None
     mount: Mapping[str, Any] | None = None
+    fetch: str = ""  # from where the pod fills it
 
 
 def volume(name: str, asked: Mapping[str, Any], target: Target) -> Data:
@@ -44,6 +48,8 @@ def volume(name: str, asked: Mapping[str, Any], target: Target) -> Data:
         return _mounted(name, {"persistentVolumeClaim": {"claimName": claim}}, access, sub_path)
     if source.startswith("nfs://"):
         return _mounted(name, {"nfs": _nfs(name, source)}, access)
+    if source.startswith("s3://") and access == "copy":
+        return _mounted(name, {"emptyDir": {}}, "mount")._replace(fetch=_objects(name, source))
     if "://" in source and not source.startswith("file://"):
         raise Refused(
             f"volume {name}: pods cannot {'mount' if access == 'mount' else 'fetch'} {source}",
@@ -71,6 +77,13 @@ def _mounted(name: str, source: Mapping[str, Any], access: str, sub_path: str = 
     if access == "copy":
         mount["readOnly"] = True
     return Data(path, {"name": f"volume-{name}", **source}, mount)
+
+
+def _objects(name: str, source: str) -> str:
+    if _S3.fullmatch(source) is None:
+        raise Refused(f"volume {name}: {source} names no bucket",
+                      hint="Write s3://bucket/prefix.")  # fmt: skip
+    return source
 
 
 def _claim(name: str, source: str) -> tuple[str, str]:

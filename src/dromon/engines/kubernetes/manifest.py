@@ -72,7 +72,10 @@ def compile_launch(launch: Launch, target: Target) -> Submission:
         "payload": _artifact(launch.payload),
         "environment": environment,
         "artifacts": {},  # filled in when they are packed
-        "volumes": {name: {"path": path} for name, path in paths.items()},
+        "volumes": {
+            name: {"path": one.path, **({"fetch": one.fetch} if one.fetch else {})}
+            for name, one in volumes.items()
+        },
         "checkpoints": f"{store['path']}/jobs/{launch.id}/checkpoints" if store else "",
         "outputs": list(job.outputs),
         "tensorboard": job.tensorboard,

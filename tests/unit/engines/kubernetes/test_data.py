@@ -44,12 +44,19 @@ def test_a_source_is_mounted_where_members_look_for_it(asked, found):
     assert volume("ct", asked, OPEN) == found
 
 
+def test_objects_are_fetched_into_a_place_of_the_pods_own():
+    found = volume("ct", {"source": "s3://bucket/ct/2026"}, Target())
+    assert found == mounted({"emptyDir": {}})._replace(fetch="s3://bucket/ct/2026")
+
+
 @pytest.mark.parametrize(
     ("asked", "words", "hint"),
     [
         ({"source": "/data"}, "a path of this machine", "pvc:NAME"),
         ({"source": "file:///data", "access": "mount"}, "a path of this machine", "nfs://"),
-        ({"source": "s3://b/x"}, "pods cannot fetch s3://b/x", "access: url"),
+        ({"source": "gs://b/x"}, "pods cannot fetch gs://b/x", "access: url"),
+        ({"source": "s3://b1/x", "access": "mount"}, "pods cannot mount s3://b1/x", "CSI"),
+        ({"source": "s3:///x"}, "names no bucket", "s3://bucket/prefix"),
         ({"source": "hdfs:///x", "access": "mount"}, "pods cannot mount hdfs:///x", "CSI"),
         ({"source": "pvc:"}, "names no claim", "pvc:NAME"),
         ({"source": "pvc:Data"}, "names no claim", "pvc:NAME"),

@@ -7,9 +7,11 @@ import shutil
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
+from dromon.agent.files import write_small
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
 from dromon.agent.workplace import Workplace
+from dromon.engines.kubernetes.pod import objects
 from dromon.engines.kubernetes.pod.places import CODE, Places
 
 
@@ -20,18 +22,27 @@ class Pod(Workplace):
         super().__init__(request, member, record, places.run, places.blob(request, CODE))
         self._home = Record(places.home(request))
         self._has_store = bool(request["store"])
+        self._places = places
 
     def log_file(self, name: str) -> str:
         member, run, end = name.split(".", 2)
         return self._record.path(f"{member}.{run}", end)
 
     def prepare(self, plan: AgentPlan) -> None:
-        """A run's directory is the store's: its log and its exit record are safe at once."""
+        """A run's directory is the store's: its log and its exit record are safe at once. What is
+        fetched is there before the first run."""
         run = self._record.run(plan.member, plan.run)
         if self._has_store and not os.path.lexists(run):
             there = self._home.run(plan.member, plan.run)
             os.makedirs(there, mode=0o755, exist_ok=True)
             os.symlink(there, run)
+        role = self._request["roles"][plan.member.rpartition("-")[0]]
+        environ = {**role["env"], **self._places.supplied(self._request)}
+        for name, volume in self._request["volumes"].items():
+            done = f"{self._places.run}/fetched-{name}"
+            if "fetch" in volume and not os.path.exists(done):
+                objects.fetch(volume["fetch"], volume["path"], environ)
+                write_small(done, b"")
 
     def put_output(self, path: str, file: BinaryIO) -> None:
         if not self._has_store:
