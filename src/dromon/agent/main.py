@@ -219,6 +219,7 @@ class Agent:
         if phase in (READY, EXITED) and time.monotonic() - self._away > ABSENCE:
             is_orphan = True
         if is_orphan:
+            self._place.orphaned()
             self._dismissed = self._going_down = True
             self._leaving = phase == EXITED
             self._run.stop(self._plan.grace, verdict.LOST)

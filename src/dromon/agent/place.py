@@ -30,6 +30,9 @@ class Place:
     def seek(self) -> None:
         """The coordinator does not answer where it was; look for it. Must not block."""
 
+    def orphaned(self) -> None:
+        """Nobody came for long, or can come: the agent leaves untold."""
+
     def hear(self, message: Message) -> None:
         """Words of the coordinator that are not for the agent itself. Must not block."""
 

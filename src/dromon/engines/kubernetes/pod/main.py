@@ -32,6 +32,7 @@ from dromon.engines.kubernetes.pod.shell import (
     TIME_OVER,
     Shell,
 )
+from dromon.lifecycle import verdict
 
 OOM_GROUP = "/sys/fs/cgroup/memory.oom.group"
 RESERVED = (FEWER, GIVE_UP, TIME_OVER, STOPPED)
@@ -121,8 +122,13 @@ def _dies_whole() -> bool:
 
 
 def _serve(request: Mapping[str, Any], name: str, record: Record, at: Places) -> int:
-    run_agent(member.plan(request, name, record, at), Pod(request, name, record, at))
-    return 0
+    """Who was cut off from the coordinator until its lease was over, and for good, must not seem
+    to have succeeded: nobody would give the gang another in its place."""
+    place = Pod(request, name, record, at)
+    run_agent(member.plan(request, name, record, at), place)
+    exits = _exits(name, record)
+    was_lost = bool(exits) and exits[max(exits)].get("cause") == verdict.LOST
+    return RELEASED if place.is_orphan and was_lost else 0
 
 
 def _supervise(agent: int, coordinator: int) -> int:
@@ -151,13 +157,19 @@ def _supervise(agent: int, coordinator: int) -> int:
             return 0
 
 
-def _say_last_words(name: str, record: Record, home: str, path: str) -> None:
-    """As far as it goes: a pod that cannot say them ends all the same."""
-    exits = {}
+def _exits(name: str, record: Record) -> dict[int, dict[str, Any]]:
+    """By run."""
+    found = {}
     for who, run in runs_among(os.listdir(record.root)):
         exit = exitrecord.read(record.exit(who, run)) if who == name else None
         if exit is not None:
-            exits[run] = exit.to_json()
+            found[run] = exit.to_json()
+    return found
+
+
+def _say_last_words(name: str, record: Record, home: str, path: str) -> None:
+    """As far as it goes: a pod that cannot say them ends all the same."""
+    exits = _exits(name, record)
     try:
         standing = None
         if home:

@@ -23,6 +23,7 @@ class Pod(Workplace):
         self._home = Record(places.home(request))
         self._has_store = bool(request["store"])
         self._places = places
+        self.is_orphan = False
 
     def log_file(self, name: str) -> str:
         member, run, end = name.split(".", 2)
@@ -43,6 +44,9 @@ class Pod(Workplace):
             if "fetch" in volume and not os.path.exists(done):
                 objects.fetch(volume["fetch"], volume["path"], environ)
                 write_small(done, b"")
+
+    def orphaned(self) -> None:
+        self.is_orphan = True
 
     def put_output(self, path: str, file: BinaryIO) -> None:
         if not self._has_store:

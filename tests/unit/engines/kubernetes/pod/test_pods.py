@@ -146,3 +146,13 @@ def test_a_coordinator_that_another_one_has_followed_renews_no_lease(stage):
     job.until(lambda: job.status().get("state") == "running")
     Path(job.home.path("coordinator.json")).write_text('{"epoch": 99}')
     assert job.code("worker-0") == 143
+
+
+def test_one_that_nobody_can_come_for_any_more_does_not_seem_to_have_succeeded(stage):
+    job = stage("sleep 600", replicas=2, stop_grace=1)
+    job.start()
+    job.until(lambda: job.status().get("state") == "running")
+    job.kill("worker-0")
+    Path(job.home.run("worker-1", 1), "claim").unlink()
+    assert job.code("worker-1") == 143
+    assert job.last_words("worker-1")["exit"]["cause"] == "lost"
