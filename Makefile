@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-frameworks test-faults yarn test-yarn kubernetes test-kubernetes bench check fmt docs lock clean
+.PHONY: help setup demo test test-deep test-frameworks test-faults yarn test-yarn kubernetes test-kubernetes bench check fmt docs lock clean
 
 # A Python of 3.11 or newer to build .venv from; empty means: look for one.
 PYTHON ?=
@@ -35,6 +35,10 @@ demo: setup ## a real distributed training on this machine
 
 test: check ## every test this machine can run in a few minutes, after `check`
 	@$(BIN)/pytest -n 2 -m "not frameworks and not faults and not cluster" $(ARGS)
+
+test-deep: setup ## the scheduler on 100,000 generated scenarios, and beside a slow one on 25,000
+	@DROMON_DEEP=1 DROMON_SCENARIOS=100000 $(BIN)/pytest -n 2 -q tests/unit/sched/test_properties.py \
+		tests/unit/sched/test_agreement.py $(ARGS)
 
 test-frameworks: setup ## real runs of the big frameworks (downloads them)
 	@$(BIN)/pytest -m frameworks $(ARGS)
@@ -69,8 +73,11 @@ test-kubernetes: setup ## tests on a real Kubernetes with Volcano, brought up fo
 		echo "== again, alone, what failed beside others"; \
 		$(ON_KUBERNETES) --last-failed --last-failed-no-failures none $(ARGS); }
 
+# This machine's, then those of real clusters, each on a bed of its own: make bench BENCHES=benchmarks
+BENCHES ?= benchmarks benchmarks.yarnstart benchmarks.yarn benchmarks.yarnlogs benchmarks.kubernetes
 bench: setup ## measure against the bars; writes benchmarks/results.json
-	@$(BIN)/python -m benchmarks
+	@missed=0; for each in $(BENCHES); do echo "== $$each"; $(BIN)/python -m $$each || missed=1; done; \
+		exit $$missed
 
 check: setup ## lint, types, room contracts, generated pages
 	@scripts/check

@@ -229,19 +229,24 @@ def gangs(folder: str) -> Iterator[Bar]:
     """A gang of N `python -c pass`, from the submit to its end, beside N of them bare.
 
     What a submit costs however small the gang is (the first bar: below one P) weighs on small
-    ones; so the bar is held against the larger, and the whole curve is printed.
+    ones; so the bar is held against the larger, and the whole curve is printed. `xargs` says how
+    near the machine itself comes to N P/cores: the same 64, as many at once as there are cores.
     """
     command = [sys.executable, "-c", "pass"]
+    words = " ".join(map(str, range(64))).encode()
+    bare = ["xargs", "-n", "1", "-P", str(CORES), *command]
 
     def gang(n: int) -> Callable[[], float]:
         return timed(lambda: dromon.run(command, workers=n, cpus=0).wait())
 
     sizes = (4, 16, 32, 64)
     contenders: dict[str, Callable[[], float]] = {"P": python_pass}
+    contenders["xargs"] = timed(partial(subprocess.run, bare, input=words, **QUIET))
     contenders.update({str(n): gang(n) for n in sizes})
     found = side_by_side(contenders, rounds=7)
     curve = {n: found[str(n)] / (n * found["P"] / CORES) for n in sizes}
-    detail = {"P ms": found["P"] * 1e3, **{f"N={n}": x for n, x in curve.items()}}
+    floor = found["xargs"] / (64 * found["P"] / CORES)
+    detail = {"P ms": found["P"] * 1e3, **{f"N={n}": x for n, x in curve.items()}, "xargs": floor}
     for n in (16, 64):
         yield Bar(f"gang of {n}", curve[n], 1.2, "x N P/cores", detail=detail)
 

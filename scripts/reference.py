@@ -26,6 +26,12 @@ def job_file() -> str:
     return render()
 
 
+def site_file() -> str:
+    from dromon.site.reference import render
+
+    return render()
+
+
 def command_line() -> str:
     # Not argparse's own help: its layout differs between versions of Python.
     return "\n".join(_command_line()) + "\n"
@@ -99,6 +105,7 @@ def engines() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "job-file.md": job_file,
+    "site-file.md": site_file,
     "cli.md": command_line,
     "engines.md": engines,
 }

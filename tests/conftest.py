@@ -27,6 +27,8 @@ settings.load_profile("dromon")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+os.environ["DROMON_SITE"] = ""  # a site file this machine has is not for tests
+os.environ["DROMON_SHARED"] = ""  # nor is an arbiter
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SETTLE = 10.0  # seconds that ended members and a stopped daemon get to be gone

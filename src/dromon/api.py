@@ -312,6 +312,11 @@ def queues(on: str | None = None) -> Sequence[Queue]:
     return engine(on).queues()
 
 
+def machine() -> LocalEngine:
+    """This machine alone: its queues, which can be changed, its report, its history."""
+    return LocalEngine()
+
+
 def tend(on: str | None = None) -> Sequence[str]:
     """Help jobs on that their cluster has forgotten; what was found, in words."""
     return engine(on).tend()
@@ -442,11 +447,13 @@ def plan(
 # ---- the daemon ---------------------------------------------------------------------------------
 
 
-def daemon(action: str, *, stay: bool = False, fake_gpus: int = 0) -> dict[str, Any]:
+def daemon(
+    action: str, *, stay: bool = False, fake_gpus: int = 0, alone: bool = False
+) -> dict[str, Any]:
     """status, start, stop, restart. Jobs go on, whatever happens to the daemon."""
     from dromon.engines.local.control import control
 
-    return control(LocalEngine(fake_gpus=fake_gpus).client, action, stay)
+    return control(LocalEngine(fake_gpus=fake_gpus, alone=alone).client, action, stay)
 
 
 def daemon_log() -> str:

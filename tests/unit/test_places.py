@@ -329,7 +329,7 @@ def test_nodes_and_queues_of_another_place(prod, dromon_command):
         "research       50%  125%        1       2  running",
         "old            10%    0%        0       0  stopped",
     ]
-    assert dromon_command("queues").out.splitlines()[1].split()[0] == "default"
+    assert dromon_command("queues").out.splitlines()[2].split()[0] == "default"
 
 
 def test_plan_puts_the_requests_of_several_places_side_by_side(prod, dromon_command):

@@ -123,23 +123,28 @@ def claim(count: int, locks: Locks, holder: Mapping[str, Any]) -> tuple[dict[str
 
 
 class Locks:
-    """The shared directory of lock files, one for each GPU."""
+    """The shared directory of lock files, one for each GPU. `together`: somebody sees to it that
+    parts of one GPU, of whichever user, are not more than all of it."""
 
-    def __init__(self, root: str | None = None) -> None:
+    def __init__(self, root: str | None = None, together: bool = False) -> None:
         self.root = root or os.environ.get("DROMON_GPU_LOCKS") or LOCKS
+        self._together = together
 
-    def take(self, uuid: str, holder: Mapping[str, Any]) -> int | None:
-        """A descriptor that holds the GPU, or None when somebody else does."""
+    def take(self, uuid: str, holder: Mapping[str, Any], part: bool = False) -> int | None:
+        """A descriptor that holds the GPU, or a part of it; None when somebody else does."""
+        part = part and self._together
+        mode = fcntl.LOCK_SH if part else fcntl.LOCK_EX
+        said = {**holder, "part": True} if part else holder
         for attempt in range(TRIES):
             try:
                 fd = self._open(uuid)
             except OSError:
                 return None  # nothing we may lock: its owner means to have it alone
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(fd, mode | fcntl.LOCK_NB)
                 if _is_still(self._path(uuid), fd):
                     os.ftruncate(fd, 0)
-                    os.pwrite(fd, json.dumps(holder).encode(), 0)
+                    os.pwrite(fd, json.dumps(said).encode(), 0)
                     return fd
             except BlockingIOError:
                 time.sleep(0.001 * attempt)
@@ -153,16 +158,10 @@ class Locks:
         except OSError:
             return {"user": _owner(self._path(uuid))}
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            said = _said(fd)
+            if _is_free(fd, bool(said.get("part"))):
                 return None
-            except BlockingIOError:
-                pass
-            try:
-                said = json.loads(os.pread(fd, 4096, 0))
-            except ValueError:
-                said = None
-            return said if isinstance(said, dict) else {"user": _owner(self._path(uuid))}
+            return said or {"user": _owner(self._path(uuid))}
         finally:
             os.close(fd)
 
@@ -205,6 +204,31 @@ def _is_still(path: str, fd: int) -> bool:
         return os.path.samestat(os.stat(path), os.fstat(fd))
     except FileNotFoundError:
         return False
+
+
+def _said(fd: int) -> dict[str, Any]:
+    """What the last who held it wrote there."""
+    try:
+        found = json.loads(os.pread(fd, 4096, 0))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_free(fd: int, part: bool) -> bool:
+    """Whether nobody holds it. Of which parts were held last may still be, and asking for all of
+    it tells; another who asks has it for a moment too, so that is asked again."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    for attempt in range(TRIES if part else 0):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.001 * attempt)
+    return not part
 
 
 def _owner(path: str) -> str:

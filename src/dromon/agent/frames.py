@@ -27,8 +27,9 @@ def pack(message: Message) -> bytes:
 class Unpacker:
     """Bytes in, whole messages out, however the bytes were cut."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = LIMIT) -> None:
         self._buffer = bytearray()
+        self._limit = limit
 
     def feed(self, data: bytes) -> List[Message]:
         self._buffer += data
@@ -36,7 +37,7 @@ class Unpacker:
         start = 0
         while len(self._buffer) - start >= 4:
             (size,) = struct.unpack_from(">I", self._buffer, start)
-            if size > LIMIT:
+            if size > self._limit:
                 raise FrameError(f"a frame of {size} bytes")
             end = start + 4 + size
             if len(self._buffer) < end:

@@ -101,6 +101,14 @@ class Nvml:
             return {}
         return {"memory": float(memory), "use": sum(busy) / len(busy) if busy else 0.0}
 
+    def processes(self) -> Dict[str, List[int]]:
+        """GPU -> the processes that compute on it, whosever they are."""
+        return {
+            self._text("nvmlDeviceGetUUID", handle): [p.pid for p in self._processes(handle)]
+            for handle in self._handles()
+            if handle
+        }
+
     def _text(self, name: str, handle: ctypes.c_void_p) -> str:
         buffer = ctypes.create_string_buffer(_BUFFER)
         self._call(name, handle, buffer, ctypes.c_uint(_BUFFER))
@@ -147,6 +155,21 @@ class Amd:
                     memory += _number(_read(os.path.join(here, name)))
         return {"memory": float(memory)} if memory else {}
 
+    def processes(self) -> Dict[str, List[int]]:
+        nodes = os.path.join(self._root, "topology", "nodes")
+        found: Dict[str, List[int]] = {}
+        for node in _list(nodes):
+            id = _read(os.path.join(nodes, node, "gpu_id")).strip()
+            facts = _properties(os.path.join(nodes, node, "properties"))
+            if id and facts.get("simd_count"):
+                held = (
+                    int(pid)
+                    for pid in _list(os.path.join(self._root, "proc"))
+                    if _number(_read(os.path.join(self._root, "proc", pid, f"vram_{id}")))
+                )
+                found[f"GPU-{facts.get('unique_id', 0):016x}"] = list(held)
+        return found
+
 
 def _list(path: str) -> List[str]:
     try:
@@ -191,6 +214,10 @@ class Gpus:
             for name, value in vendor.use(wanted).items():
                 total[name] = total.get(name, 0.0) + value
         return total
+
+    def processes(self) -> Dict[str, List[int]]:
+        """GPU -> the processes on it, of everybody."""
+        return {uuid: pids for v in self._vendors for uuid, pids in v.processes().items()}
 
 
 @cache

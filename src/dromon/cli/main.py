@@ -31,6 +31,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "diff": "what differs between two jobs",
         "nodes": "what this machine or a cluster has, and who holds it",
         "queues": "where jobs wait, and how much each queue may have",
+        "report": "who used what, who waited, how busy it was",
+        "simulate": "what the scheduler would make of a trace, on nodes you do not have",
         "watch": "say what becomes of jobs, and help on those a cluster has forgotten",
     },
     "write a job file": {
@@ -45,6 +47,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "gc": "remove what no job needs any more",
         "context": "names for the clusters jobs can go to",
         "cluster": "a cluster's own configuration: made from a site file, or checked",
+        "queue": "change a queue of this machine while it is in use",
+        "node": "let nothing new start on this machine, or let it again",
         "daemon": "the process that runs jobs on this machine",
         "completion": "completion for bash, zsh or fish",
         "version": "print the version",
@@ -170,7 +174,7 @@ def unknown(name: str) -> Exception:
 # What other tools call it; only ever used for a hint.
 SYNONYMS = {
     "submit": "run", "start": "run", "launch": "run", "sbatch": "run -d", "srun": "run",
-    "list": "ps", "ls": "ps", "status": "ps", "jobs": "ps", "squeue": "ps", "queue": "queues",
+    "list": "ps", "ls": "ps", "status": "ps", "jobs": "ps", "squeue": "ps",
     "cancel": "stop", "kill": "stop", "scancel": "stop", "delete": "rm", "remove": "rm",
     "describe": "show", "info": "show", "inspect": "show", "get": "show",
     "log": "logs", "tail": "logs -f", "events": "show", "validate": "check", "lint": "check",

@@ -110,6 +110,13 @@ def waiting_lines(waiting: Waiting) -> list[str]:
         lines.append(f"  missing   {missing}")
     if waiting.holders:
         lines.append(f"  held by   {', '.join(waiting.holders)}")
+    if waiting.start is not None:
+        import time
+
+        left = format_duration(max(0.0, waiting.start - time.time()))
+        how = "planned" if waiting.sure == "planned" else "about"
+        at = time.strftime("%d %b %H:%M", time.localtime(waiting.start))
+        lines.append(f"  starts    {how} {at}, in {left}")
     lines.extend(f"  to do     {way}" for way in waiting.unblock)
     return lines
 

@@ -108,7 +108,7 @@ def _within(queue: Queue) -> Iterator[Finding]:
     for kind, amount in queue.deserved.items():
         if amount > queue.capability.get(kind, amount):
             yield queue.finding(
-                ("spec", "deserved", kind), ERROR, "share-over-cap",
+                ("spec", "deserved", kind), ERROR, "deserved-over-limit",
                 f"queue {queue.name} never gets all it deserves, {piece(kind, amount)}",
                 f"its capability is {piece(kind, queue.capability[kind])}; {TURNED_AWAY}the "
                 "smaller counts", "lower deserved or raise capability",
@@ -116,7 +116,7 @@ def _within(queue: Queue) -> Iterator[Finding]:
     for kind, amount in queue.guarantee.items():
         if amount > queue.deserved.get(kind, 0):
             yield queue.finding(
-                ("spec", "guarantee", "resource", kind), ERROR, "guarantee-over-share",
+                ("spec", "guarantee", "resource", kind), ERROR, "guarantee-over-deserved",
                 f"queue {queue.name} cannot be guaranteed {piece(kind, amount)}",
                 f"a guarantee is a part of deserved, which is "
                 f"{piece(kind, queue.deserved.get(kind, 0))}; {TURNED_AWAY}the share grows",
@@ -164,7 +164,7 @@ def _tree(queue: Queue, by_name: dict[str, Queue]) -> Iterator[Finding]:
         limit = _cap_above(queue, by_name, kind)
         if amount > limit:
             yield queue.finding(
-                ("spec", "capability", kind), ERROR, "cap-over-parent",
+                ("spec", "capability", kind), ERROR, "limit-over-parent",
                 f"queue {queue.name} never gets to its capability, {piece(kind, amount)}",
                 f"a queue above it ends at {piece(kind, limit)}; {TURNED_AWAY}that counts",
                 "lower it",
@@ -213,7 +213,7 @@ def _with_conf(queues: list[Queue], conf: Conf) -> Iterator[Finding]:
             )  # fmt: skip
         if kind == "proportion" and queue.deserved:
             yield queue.finding(
-                ("spec", "deserved"), ERROR, "share-not-read",
+                ("spec", "deserved"), ERROR, "deserved-not-read",
                 f"what queue {queue.name} deserves has no effect",
                 "proportion takes shares from weight; deserved is read by capacity",
                 "use capacity in place of proportion",
@@ -221,7 +221,7 @@ def _with_conf(queues: list[Queue], conf: Conf) -> Iterator[Finding]:
         is_leaf = queue.name not in parents
         if kind == "capacity" and is_leaf and not queue.deserved and has(conf, RECLAIM):
             yield queue.finding(
-                (), WARNING, "no-share",
+                (), WARNING, "no-deserved",
                 f"queue {queue.name} reclaims nothing, and all it runs can be taken at any time",
                 "it deserves nothing; weight is not read by capacity",
                 "give it deserved, unless it is meant to live on what is idle",

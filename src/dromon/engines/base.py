@@ -113,13 +113,16 @@ class Waiting(NamedTuple):
     """Why a job does not run yet, in one sentence and as data."""
 
     sentence: str
-    # In the queue: resources, order (behind another job), about to start, impossible.
+    # In the queue: resources, order (behind another job), cap (it would break one), reservation,
+    # about to start, impossible.
     # Before and after it: preparing, barrier, backoff; and running, stopping, unknown.
     reason: str
     position: int | None = None
     holders: tuple[str, ...] = ()
     missing: Mapping[str, float] = {}
     unblock: tuple[str, ...] = ()
+    start: float | None = None  # when it is likely to start
+    sure: str = "unknown"  # how sure that is: "planned" (nobody may delay it), "likely", "unknown"
 
 
 class Node(NamedTuple):

@@ -29,7 +29,7 @@ class RoleAsk:
     min: int
     cpus: float = 0.0
     memory: int | None = None  # None: not accounted
-    gpus: float = 0  # whole ones only, here
+    gpus: float = 0  # whole ones, or a part of one below 1
     gpu_kind: str | None = None
     node_label: str | None = None
     spread: str = "none"  # or "node": no two members of this role on one node
@@ -57,6 +57,7 @@ class Share:
     cpus: float = 0.0
     memory: int | None = None
     gpus: tuple[str, ...] = ()
+    part: float = 1.0  # below 1: shares its one device with others, by agreement
 
 
 Placement = Mapping[str, Share]  # member -> share
@@ -90,13 +91,27 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """What would let a job start. `kind`: stop (value: who), gpus or cpus or memory (at most so
+    much per member), min (at most so many members), duration (at most so many seconds), queue
+    (that one), priority (at least that)."""
+
+    kind: str
+    value: str | float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a job does not run yet. `reason`: resources, order, impossible, about to start,
-    running, stopping, unknown."""
+    """Why a job does not run yet. `reason`: resources, order, cap, reservation, impossible,
+    about to start, running, stopping, unknown."""
 
     sentence: str
     reason: str
-    position: int | None = None
+    position: int | None = None  # in its queue
     holders: tuple[str, ...] = ()
     missing: Mapping[str, float] = field(default_factory=dict)
     unblock: tuple[str, ...] = ()
+    start: float | None = None  # when it is likely to start
+    sure: str = "unknown"  # how sure that is: "planned" (nobody may delay it), "likely", "unknown"
+    ways: tuple[Way, ...] = ()  # what stands in `unblock`, as data

@@ -1,218 +1,323 @@
-"""What is known about nodes and jobs, indexed. `apply` is the only way in; nothing decides here.
+"""What is known about nodes and jobs, indexed. `apply` is the only way in; nothing decides here."""
 
-Waiting jobs stand in one line per set of dimensions they use, because a blocked job closes whole
-dimensions to those behind it: `decide` then never looks at jobs that could not pass anyway.
-"""
-
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dromon.sched import events
-from dromon.sched.asks import Ask, Free, Gpu, Placement, milli
+from dromon.sched.accounts import Accounts
+from dromon.sched.asks import Ask
+from dromon.sched.floor import Floor
+from dromon.sched.job import FOREVER, QUEUED, RUNNING, STOPPING, Job, Shape
+from dromon.sched.node import Node
+from dromon.sched.placers import PLACERS, BestFit, Placer
+from dromon.sched.policies import POLICIES, Policy
+from dromon.sched.queues import Line, Queue
+from dromon.sched.rules import Rules
+from dromon.sched.scores import ScoreBook
+from dromon.sched.usage import take_over
 
-QUEUED, RUNNING, STOPPING = "queued", "running", "stopping"
-
-Key = tuple[int, int, str]  # (-priority, seq, id): the order of the queue
-VictimKey = tuple[int, int, str]  # (priority, -start, id): who gives way first
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    id: str
-    seq: int
-    submitted: float
-    ask: Ask
-    priority: int
-    preemptible: bool
-    user: str
-    queue: str
-    uses: frozenset[str]  # dimensions
-    state: str = QUEUED
-    placement: Placement = field(default_factory=dict)
-    start: int = 0  # a later start has a higher number
-
-    @property
-    def key(self) -> Key:
-        return (-self.priority, self.seq, self.id)
-
-    @property
-    def victim_key(self) -> VictimKey:
-        return (self.priority, -self.start, self.id)
+__all__ = ["QUEUED", "RUNNING", "STOPPING", "Cluster", "Job", "Node"]
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    name: str
-    total: Free
-    free: Free
-    labels: frozenset[str]
-    held: dict[str, str] = field(default_factory=dict)  # device -> who, outside of our control
-
-
-class Cluster:
-    def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
-        self.jobs: dict[str, Job] = {}
-        self.lines: dict[frozenset[str], list[Key]] = {}  # of waiting jobs, by dimensions used
-        self.victims: list[VictimKey] = []  # running and preemptible, first to go first
-        self.occupants: dict[str, set[str]] = {}  # node -> jobs with a share of it
-        self.stopping: set[str] = set()
+class Cluster(Floor):
+    def __init__(
+        self, rules: Rules | None = None, policy: Policy | None = None, placer: Placer | None = None
+    ) -> None:
+        super().__init__(rules or Rules())
+        self.promised: dict[str, Job] = {}  # those for whom room is being made
+        self.refused: dict[str, str] = {}  # waiting, but can never run -> why
+        self.shapes: dict[Ask, Shape] = {}
+        self._own_policy, self._own_placer = policy, placer
+        self.scores = ScoreBook({}, BestFit())
+        self._choose()
         self._starts = 0
+
+    @property
+    def lines(self) -> dict[tuple[str, str, int, Shape], Line]:
+        return self.accounts.lines
+
+    def _choose(self) -> None:
+        self.policy = self._own_policy or POLICIES[self.rules.policy]()
+        self.placer = self._own_placer or PLACERS[self.rules.placement]()
+        self.index.listeners = [c for c in self.index.listeners if c is not self.scores.changed]
+        self.scores = ScoreBook(self.numbers, self.placer)
+        if self.placer.name != "bestfit":  # which the index finds by itself
+            self.index.listeners.append(self.scores.changed)
 
     def apply(self, event: events.Event) -> None:
         """Take note. What speaks of unknown jobs or nodes, or is old, changes nothing."""
+        if self._tentative and type(event) is not events.JobStarted:
+            self.settle()
         _APPLY[type(event)](self, event)
 
-    def position(self, id: str) -> int | None:
-        """1 for the first of the queue."""
+    def waiting(self) -> Iterator[Job]:
+        for line in self.lines.values():
+            for _, id in line.keys:
+                yield self.jobs[id]
+
+    def shape(self, ask: Ask) -> Shape:
+        found = self.shapes.get(ask)
+        if found is None:
+            if len(self.shapes) > 10_000:  # those that nobody has are as good as new
+                used = {job.shape for job in self.jobs.values()}
+                self.shapes = {a: s for a, s in self.shapes.items() if s in used}
+            found = self.shapes[ask] = Shape(ask, len(self.shapes))
+        return found
+
+    def position(self, id: str, now: float = 0.0) -> int | None:
+        """1 for the first of its queue, in the order in which its jobs are looked at."""
         job = self.jobs.get(id)
-        if job is None or job.state != QUEUED:
+        if job is None or job.state != QUEUED or id in self.refused:
             return None
-        return 1 + sum(bisect_left(line, job.key) for line in self.lines.values())
+        leaf = self.accounts.tree[job.queue]
+        mine = self._rank(leaf, job, now)
+        return 1 + sum(
+            self._rank(leaf, self.jobs[other], now) < mine
+            for member in leaf.members.values()
+            for line in member.lines.values()
+            for _, other in line.keys
+        )
 
-    def running(self) -> Iterator[Job]:
-        """Everybody who holds a placement."""
-        ids = {id for jobs in self.occupants.values() for id in jobs}
-        return (self.jobs[id] for id in sorted(ids))
+    def _rank(self, leaf: Queue, job: Job, now: float) -> tuple[float, float, int, str]:
+        older = leaf.rule.aging * max(0.0, now - job.submitted) // 3600 if leaf.rule.aging else 0
+        return (-job.priority - older, leaf.members[job.user].share, job.seq, job.id)
 
-    # ---- nodes ----------------------------------------------------------------------------------
+    def wakes(self, now: float) -> float | None:
+        """When deciding again could give something though nothing happens until then."""
+        from dromon.sched.wakes import wakes
 
-    def _node_joined(self, event: events.NodeJoined) -> None:
-        total = Free(milli(event.cpus), event.memory, tuple(event.gpus))
-        held = self.nodes[event.name].held if event.name in self.nodes else {}
-        node = Node(event.name, total, total, frozenset(event.labels), held)
-        self.nodes[event.name] = node
-        self._recount(event.name)
+        return wakes(self, now)
 
-    def _node_left(self, event: events.NodeLeft) -> None:
-        self.nodes.pop(event.name, None)
+    # ---- rules ----------------------------------------------------------------------------------
 
-    def _gpu_held(self, event: events.GpuHeld) -> None:
-        self._hold(event.node, lambda held: {**held, event.device: event.by})
+    def _rules_changed(self, event: events.RulesChanged) -> None:
+        waiting = list(self.waiting())
+        for job in waiting:
+            self._accounts.dequeue(job)
+        old = self._accounts
+        self.rules = event.rules
+        self._accounts = Accounts(self.rules)
+        self._accounts.set_total(old.total)
+        for shape in self.shapes.values():
+            shape.waiting = 0
+        for job in self._holding.values():
+            self._accounts.charge(job, job.held, 1, event.time, 1)
+            self.expect(job)
+        self._take_over(old)
+        for job in waiting:
+            self.expect(job)
+            self._accounts.enqueue(job)
+        self._choose()
+        self._is_reviewed = False
 
-    def _gpu_freed(self, event: events.GpuFreed) -> None:
-        self._hold(event.node, lambda held: {d: by for d, by in held.items() if d != event.device})
+    def _take_over(self, old: Accounts) -> None:
+        """What was used stays used, where the new rules count it in the same way."""
+        for name, queue in self._accounts.tree.items():
+            before = old.tree.get(name)
+            if before is None:
+                continue
+            pairs = [(queue.ledgers, before.ledgers)]
+            for user, member in before.members.items():
+                mine = queue.member(user, self.rules.half_life)
+                pairs.append((mine.ledgers, member.ledgers))
+                if mine.past is not None and member.past is not None:
+                    mine.past.sums, mine.past.last = dict(member.past.sums), member.past.last
+            if queue.past is not None and before.past is not None:
+                queue.past.sums, queue.past.last = dict(before.past.sums), before.past.last
+            for new, olds in pairs:
+                take_over(new, olds)
+        for (user, priority), earlier in old.ledgers.items():
+            self._accounts.user_ledgers(user, priority or 0)
+            take_over(self._accounts.ledgers.get((user, priority), []), earlier)
+        self._accounts.refresh(0.0)
 
-    def _hold(self, name: str, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
-        if name in self.nodes:
-            node = self.nodes[name]
-            self.nodes[name] = replace(node, held=change(node.held))
-            self._recount(name)
-
-    def _recount(self, name: str) -> None:
-        """What is free follows from what there is and who has it; only GPUs need the order."""
-        node = self.nodes.get(name)
-        if node is None:
-            return
-        free = node.total
-        taken: set[str] = set(node.held)
-        for id in self.occupants.get(name, ()):
-            for share in self.jobs[id].placement.values():
-                if share.node == name:
-                    taken.update(share.gpus)
-                    free = Free(free.cpus - milli(share.cpus), free.memory - (share.memory or 0))
-        gpus = _without(node.total.gpus, taken)
-        self.nodes[name] = replace(node, free=Free(free.cpus, free.memory, gpus))
+    def _used(self, event: events.Used) -> None:
+        self._accounts.remember(event)
 
     # ---- jobs -----------------------------------------------------------------------------------
 
     def _job_submitted(self, event: events.JobSubmitted) -> None:
-        if event.id in self.jobs:
+        if event.id in self._jobs:
             return
-        ask = tuple(event.ask)
-        uses = frozenset(dimension for role in ask for dimension in role.uses)
-        job = Job(
-            event.id, event.seq, event.time, ask, event.priority, event.preemptible, event.user,
-            event.queue, uses,
+        job = self.make(event)
+        job.verdict = None if event.accepted else self._verdict(job)
+        self._jobs[job.id] = job
+        self.expect(job)
+        self._enter(job)
+
+    def make(self, event: events.JobSubmitted) -> Job:
+        return Job(
+            event.id, event.seq, event.time, self.shape(tuple(event.ask)), event.priority,
+            event.preemptible, event.user, event.queue, event.max_duration, event.stop_grace,
+            event.checkpointed, event.elastic,
         )  # fmt: skip
-        self.jobs[job.id] = job
-        insort(self.lines.setdefault(job.uses, []), job.key)
+
+    def _enter(self, job: Job) -> None:
+        why = self.never(job)
+        if why is None:
+            self._accounts.enqueue(job)
+        else:
+            self.refused[job.id] = why
+
+    def expect(self, job: Job) -> None:
+        """How long planning takes it to last, and when to end."""
+        duration = job.max_duration
+        queue = self._accounts.tree.get(job.queue)
+        if duration is None and queue is not None:
+            limits = [q.rule.max_duration for q in queue.path if q.rule.max_duration is not None]
+            duration = min(limits, default=None)
+        job.duration = FOREVER if duration is None else duration
+        if job.state == RUNNING:
+            job.end = job.started + job.duration
 
     def _job_started(self, event: events.JobStarted) -> None:
-        job = self.jobs.get(event.id)
+        if self._tentative:
+            if self._confirm(event):
+                return
+            self.settle()
+        job = self._jobs.get(event.id)
         if job is None or job.state != QUEUED:
             return
-        _remove(self.lines[job.uses], job.key)
+        if job.id in self.refused:
+            del self.refused[job.id]
+        else:
+            self._accounts.dequeue(job)
+        self.promised.pop(job.id, None)
         self._starts += 1
-        job = replace(job, state=RUNNING, placement=dict(event.placement), start=self._starts)
-        self.jobs[job.id] = job
-        if job.preemptible:
-            insort(self.victims, job.victim_key)
-        self._occupy(job)
+        job.start = self._starts
+        self.occupy(job, event.placement, event.time)
 
-    def _occupy(self, job: Job) -> None:
-        for share in job.placement.values():
-            self.occupants.setdefault(share.node, set()).add(job.id)
-            node = self.nodes.get(share.node)
-            if node is not None:
-                self.nodes[share.node] = replace(node, free=node.free.less(share))
-
-    def _vacate(self, job: Job) -> None:
-        """Give a running job's shares back."""
-        self.stopping.discard(job.id)
-        if job.state == RUNNING and job.preemptible:
-            _remove(self.victims, job.victim_key)
-        for name in {share.node for share in job.placement.values()}:
-            self.occupants[name].discard(job.id)
-            node = self.nodes.get(name)
-            if node is None:
-                continue
-            free, back = node.free, set[str]()
-            for share in job.placement.values():
-                if share.node == name:
-                    back.update(share.gpus)
-                    free = Free(free.cpus + milli(share.cpus), free.memory + (share.memory or 0))
-            gpus = node.free.gpus
-            if back:
-                there = {g.id for g in gpus} | (back - node.held.keys())
-                gpus = tuple(g for g in node.total.gpus if g.id in there)
-            self.nodes[name] = replace(node, free=Free(free.cpus, free.memory, gpus))
+    def _confirm(self, event: events.JobStarted) -> bool:
+        """Is it what was decided? Then it is entered already."""
+        found = self._tentative.get(event.id)
+        if found is None or found[1] is not event.placement or found[2] != event.time:
+            return False
+        del self._tentative[event.id]
+        job = found[0]
+        job.state, job.placement = RUNNING, dict(event.placement)
+        self._accounts.dequeue(job)
+        self.promised.pop(job.id, None)
+        self._starts += 1
+        job.start = self._starts
+        return True
 
     def _job_stopping(self, event: events.JobStopping) -> None:
-        job = self.jobs.get(event.id)
+        job = self._jobs.get(event.id)
         if job is None or job.state != RUNNING:
             return
-        if job.preemptible:
-            _remove(self.victims, job.victim_key)
         self.stopping.add(job.id)
-        self.jobs[job.id] = replace(job, state=STOPPING)
+        self.elastic.pop(job.id, None)
+        job.state = STOPPING
+        job.end = event.time + job.stop_grace
+        self.touch(job)
+        if event.for_job:
+            job.for_job = event.for_job
+            job.gave_way_to.add(event.for_job)
+            self._promise(event.for_job)
+
+    def _promise(self, id: str) -> None:
+        waits = self._jobs.get(id)
+        if waits is not None and waits.state == QUEUED and id not in self.refused:
+            self.promised[id] = waits
 
     def _job_released(self, event: events.JobReleased) -> None:
-        job = self.jobs.get(event.id)
+        job = self._jobs.get(event.id)
         if job is None or job.state == QUEUED:
             return
-        self._vacate(job)
-        job = self.jobs[job.id] = replace(job, state=QUEUED, placement={}, start=0)
-        insort(self.lines[job.uses], job.key)
+        job.executed = job.attained(event.time) if event.executed is None else event.executed
+        self.vacate(job, event.time)
+        job.state, job.start, job.for_job, job.end = QUEUED, 0, "", FOREVER
+        self._enter(job)
 
     def _job_ended(self, event: events.JobEnded) -> None:
-        job = self.jobs.pop(event.id, None)
+        job = self._jobs.pop(event.id, None)
         if job is None:
             return
-        if job.state == QUEUED:
-            _remove(self.lines[job.uses], job.key)
-        else:
-            self._vacate(job)
+        self.promised.pop(job.id, None)
+        if job.state != QUEUED:
+            self.vacate(job, event.time)
+        elif self.refused.pop(job.id, None) is None:
+            self._accounts.dequeue(job)
+        self._accounts.left(job)
 
+    def _job_checkpointed(self, event: events.JobCheckpointed) -> None:
+        job = self._jobs.get(event.id)
+        if job is not None:
+            job.checkpointed = event.time
 
-def _remove(line: list[tuple[int, int, str]], key: tuple[int, int, str]) -> None:
-    del line[bisect_left(line, key)]
+    def _job_grown(self, event: events.JobGrown) -> None:
+        job = self._jobs.get(event.id)
+        if job is None or job.state == QUEUED:
+            return
+        fresh = {m: share for m, share in event.placement.items() if m not in job.placement}
+        self.add_members(job, fresh, event.time)
 
+    def _job_shrinking(self, event: events.JobShrinking) -> None:
+        job = self._jobs.get(event.id)
+        if job is not None and job.state == RUNNING:
+            job.going |= set(event.members) & job.placement.keys()
+            if job.going:
+                self.shrinking.add(job.id)
+                self.touch(job)
+            if event.for_job:
+                self._promise(event.for_job)
 
-def _without(gpus: tuple[Gpu, ...], taken: set[str]) -> tuple[Gpu, ...]:
-    return tuple(g for g in gpus if g.id not in taken) if taken else gpus
+    def _job_shrunk(self, event: events.JobShrunk) -> None:
+        job = self._jobs.get(event.id)
+        if job is not None and job.state != QUEUED:
+            self.drop_members(job, event.members, event.time)
+
+    # ---- what can never run ---------------------------------------------------------------------
+
+    def _verdict(self, job: Job) -> str | None:
+        """What is judged once, when a job comes."""
+        from dromon.sched.admit import at_the_door
+
+        return at_the_door(self, job)
+
+    def never(self, job: Job) -> str | None:
+        """Why it can never run here; judged again when nodes or rules change."""
+        from dromon.sched.admit import never
+
+        return never(self, job)
+
+    def review(self) -> None:
+        """After nodes or rules have changed: who can never run is not who it was."""
+        if self._tentative:
+            self.settle()
+        if self._is_reviewed:
+            return
+        self._is_reviewed = True
+        for job in list(self.waiting()):
+            why = self.never(job)
+            if why is not None:
+                self._accounts.dequeue(job)
+                self.refused[job.id] = why
+        for id in list(self.refused):
+            why = self.never(self._jobs[id])
+            if why is None:
+                del self.refused[id]
+                self._accounts.enqueue(self._jobs[id])
+            else:
+                self.refused[id] = why
 
 
 _APPLY: dict[type, Callable[[Cluster, Any], None]] = {
     events.NodeJoined: Cluster._node_joined,
     events.NodeLeft: Cluster._node_left,
+    events.NodeDrained: Cluster._node_drained,
+    events.NodeOpened: Cluster._node_opened,
     events.GpuHeld: Cluster._gpu_held,
     events.GpuFreed: Cluster._gpu_freed,
+    events.RulesChanged: Cluster._rules_changed,
+    events.Used: Cluster._used,
     events.JobSubmitted: Cluster._job_submitted,
     events.JobStarted: Cluster._job_started,
     events.JobStopping: Cluster._job_stopping,
     events.JobReleased: Cluster._job_released,
     events.JobEnded: Cluster._job_ended,
+    events.JobCheckpointed: Cluster._job_checkpointed,
+    events.JobGrown: Cluster._job_grown,
+    events.JobShrinking: Cluster._job_shrinking,
+    events.JobShrunk: Cluster._job_shrunk,
 }

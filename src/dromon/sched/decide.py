@@ -1,116 +1,363 @@
-"""What to do now: start, preempt, refuse. Reads the cluster and changes nothing.
+"""What to do now: start, preempt, refuse, grow, shrink. Changes nothing that matters.
 
-The order is strict: higher priority first, then who came first. A job that does not fit is
-*blocked*. What it can have already is set aside for it, and what it lacks is closed to everybody
-behind it; so others pass only where they cannot delay it. There is no backfill here.
+One pass in the policy's order. A job that breaks a cap is held and stands in nobody's way. One
+that fits throughout its time starts. One that does not is blocked: it may make room, and it gets a
+planned start that nobody behind it can delay; where something never ends, what it can have is set
+aside and what it lacks is closed to those behind it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 
-from dromon.sched.asks import Placement, Refusal
-from dromon.sched.cluster import Cluster, Job, Key
-from dromon.sched.placement import Trial, can_ever_fit, place, reserve
-from dromon.sched.preempt import make_room
+from dromon.sched.asks import Placement
+from dromon.sched.board import State, placement_of
+from dromon.sched.cluster import Cluster
+from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
+from dromon.sched.growth import grow
+from dromon.sched.job import QUEUED, RUNNING, STOPPING, Job, Role, Seat, Shape
+from dromon.sched.order import AT_ONCE, PLANNED, FairOrder, LeafWalk, OneLine
+from dromon.sched.place import Turning, place_now
+from dromon.sched.plan import Plan
+from dromon.sched.policies import PRIORITY, REPACK
+from dromon.sched.preempt import Outlook, Step, give_way, lacking
 
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    job: str
-    placement: Placement
-
-
-@dataclass(frozen=True, slots=True)
-class Preempt:
-    job: str
-    for_job: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    job: str
-    reason: str
-
-
-Decision = Start | Preempt | Refuse
+__all__ = ["Decision", "Grow", "Preempt", "Refuse", "Shrink", "Start", "decide", "dry_preempt"]
 
 
 def decide(cluster: Cluster, now: float, seed: int) -> tuple[Decision, ...]:
-    decisions: list[Decision] = []
-    is_first_blocked = True
-    for look in walk(cluster, seed):
-        if look.placement is not None:
-            decisions.append(Start(look.job.id, look.placement))
-        elif look.refusal is not None:
-            decisions.append(Refuse(look.job.id, look.refusal.text))
-        elif is_first_blocked:  # and so it may send lesser jobs away
-            victims = make_room(cluster, look.trial, look.job)
-            decisions += [Preempt(victim.id, look.job.id) for victim in victims]
-            is_first_blocked = False
-    return tuple(decisions)
+    if not cluster.nodes:
+        return ()  # nobody can be refused before it is known what there is
+    cluster.review()
+    if cluster.policy.preemption == REPACK:
+        from dromon.sched.policies.repack import repack
+
+        return tuple(repack(cluster, cluster.policy, now, seed))
+    passage = Pass(cluster, now, seed)
+    try:
+        passage.run()
+    finally:
+        passage.undo()
+    return tuple(passage.decisions)
 
 
-@dataclass(frozen=True, slots=True)
+def dry_preempt(cluster: Cluster, id: str, now: float, seed: int = 0) -> tuple[Decision, ...]:
+    """Who would have to go if this waiting job were first in its queue and were let."""
+    job = cluster.jobs.get(id)
+    if job is None or job.state != QUEUED or id in cluster.refused or not cluster.nodes:
+        return ()
+    cluster.review()
+    passage = Pass(cluster, now, seed)
+    try:
+        passage.look(job, passage.order.walk(cluster.accounts.tree[job.queue]), True)
+    finally:
+        passage.undo()
+    return tuple(d for d in passage.decisions if isinstance(d, Preempt | Shrink))
+
+
+@dataclass(slots=True)
 class Look:
-    """What was found for one job: a placement, a refusal, or that it is blocked."""
+    """What was found for one job, for those who ask why."""
 
     job: Job
-    trial: Trial  # what it was tried on; of a blocked job, before anything was set aside
-    placement: Placement | None = None
-    refusal: Refusal | None = None
-    closed: frozenset[str] = frozenset()  # dimensions that nobody behind it may use
-
-    @property
-    def is_blocked(self) -> bool:
-        return self.placement is None and self.refusal is None
+    found: str  # "starts", "held", "blocked", "closed"
+    cap: str = ""
+    planned: float | None = None
+    ahead: list[Job] = field(default_factory=list)  # blocked ones before it
+    victims: tuple[str, ...] = ()
 
 
-def walk(cluster: Cluster, seed: int) -> Iterator[Look]:
-    """Through the queue, as far as anybody could still start."""
-    if not cluster.nodes:
-        return  # nobody can be refused before it is known what there is
-    trial, queue = Trial(cluster), Queue(cluster)
-    # 1. In order: priority, then submit order, without those that may not pass.
-    for job in queue:
-        # 2. All of the gang, or nothing.
-        placement = place(trial, job.ask, seed)
-        if placement is not None:
-            yield Look(job, trial, placement)
+class Pass:
+    def __init__(self, cluster: Cluster, now: float, seed: int, sought: str | None = None) -> None:
+        self.cluster = cluster
+        self.now = now
+        self.seed = seed
+        self.sought = sought  # stop there, and remember what was found
+        self.look_found: Look | None = None
+        self.decisions: list[Decision] = []
+        self.turn = Turning(cluster, seed)
+        self.plan = Plan(cluster, now, self.turn)
+        self.shut: dict[Shape, float] = {}  # shape -> duration from which on it cannot start now
+        cluster.accounts.refresh(now)
+        policy = cluster.policy
+        self.may_preempt = policy.preemption == PRIORITY
+        self.order: FairOrder | OneLine = (
+            FairOrder(cluster, now, self.shut) if policy.is_fair
+            else OneLine(cluster, policy, now, self.shut)
+        )  # fmt: skip
+        self.started: list[tuple[Job, int]] = []  # and where its decision stands
+        self.grown: list[tuple[Job, Placement]] = []
+        self.blocked: list[Job] = []
+        self.outlook: Outlook | None = None
+        self.untouchable: set[str] = set()
+        self._asked_at: dict[Shape, int] = {}
+        self._pressing: set[int] | None = None  # queues whose jobs may send others away
+        self.planned = 0
+        self._stopped: list[tuple[Job, float]] = []
+        self._shrunk: list[tuple[Job, set[str]]] = []
+
+    def run(self) -> None:
+        cluster = self.cluster
+        # 1. What can never run is said, and stands in nobody's way.
+        self.decisions += [Refuse(id, why) for id, why in cluster.refused.items()]
+        # 2. Those for whom room is being made, then the others in order.
+        for walk in self._walks():
+            job = walk.next
+            assert job is not None
+            if self.sought == job.id:
+                self.look(job, walk)
+                return
+            # 3. Start it, hold it, or plan it.
+            self.look(job, walk)
+            if (self.started and self._is_alone()) or not self._matters():
+                break
+        # 4. What nobody waits for goes to gangs that can use more.
+        if not self.blocked and self.sought is None:
+            grow(self)
+
+    def _walks(self) -> Iterator[LeafWalk]:
+        tree = self.cluster.accounts.tree
+        for job in sorted(self.cluster.promised.values(), key=lambda job: (job.seq, job.id)):
+            walk = self.order.walk(tree[job.queue])
+            walk.next, walk.cursor = job, None
+            walk.seen.add(job.id)
+            yield walk
+        if not self._matters():
+            return
+        while (found := self.order.next()) is not None:
+            yield found
+
+    def _matters(self) -> bool:
+        """Could looking further still come to anything?"""
+        if self.sought is not None or self.cluster.elastic or self._may_press():
+            return True
+        index, shut = self.cluster.index, self.shut
+        for shape in self.cluster.accounts.waiting_shapes:
+            limit = shut.get(shape)
+            if limit == 0.0:
+                continue
+            role = shape.plain
+            if role is None:
+                return True
+            if limit is None:
+                if index.may_fit(role):
+                    return True
+            elif self._may_squeeze_in(shape, role):
+                return True
+            shut[shape] = 0.0
+        return any(job.shape.can_grow for job, _ in self.started)
+
+    def _may_press(self) -> bool:
+        """Is there a queue still to be looked at whose jobs could send others away?"""
+        if not self.may_preempt:
+            return False
+        cluster = self.cluster
+        if cluster.stopping or cluster.promised or not isinstance(self.order, FairOrder):
+            return True
+        if self._pressing is None:
+            accounts = cluster.accounts
+            over = accounts.over > 0
+            self._pressing = {
+                queue.number for queue in accounts.tree.values()
+                if queue.shapes and queue.may_press(over)
+            }  # fmt: skip
+        return bool(self._pressing) and not self._pressing <= self.order.done
+
+    def _may_squeeze_in(self, shape: Shape, role: Role) -> bool:
+        """Is anybody of this shape short enough for what is free until it is booked? Asked again
+        only when there are half as many bookings more: they only leave less."""
+        count = len(self.plan.bookings)
+        if self.plan.reservations or count < self._asked_at.get(shape, 0) * 1.5:
+            return True
+        self._asked_at[shape] = count
+        return shape.shortest() < self.plan.longest_now(role)
+
+    def look(self, job: Job, walk: LeafWalk, forced: bool = False) -> None:
+        plan, cluster = self.plan, self.cluster
+        is_sought = self.sought == job.id
+        if plan.closed & job.shape.uses and not forced:
+            if not walk.has_blocked:
+                if cluster.accounts.cap(job, self.now) is not None:
+                    return self._held(job, walk, is_sought)
+                walk.has_blocked = True
+                steps = self._make_room(job, True, plan.closed & job.shape.uses)
+                self._carry(job, steps)
+            self.blocked.append(job)
+            if is_sought:
+                self._remember(Look(job, "closed", ahead=self.blocked[:-1]))
+            return walk.drop()
+        cap = cluster.accounts.cap(job, self.now)
+        if cap is not None:
+            return self._held(job, walk, is_sought, cap)
+        limit = self.shut.get(job.shape, inf)
+        if job.duration < limit or limit == inf:
+            seats = place_now(plan, self.turn, job)
+            if seats is not None:
+                self.start(job, seats)
+                if is_sought:
+                    self._remember(Look(job, "starts"))
+                walk.advance()
+                return walk.reorder()
+            if not plan.reservations:  # which may be for others of the same shape
+                self.shut[job.shape] = job.duration if plan.bookings else 0.0
+        self._block(job, walk, is_sought, forced)
+        walk.advance()
+
+    def _held(self, job: Job, walk: LeafWalk, is_sought: bool, cap: str | None = None) -> None:
+        """Nor may the others of its line start, for they ask as much."""
+        if is_sought:
+            text = cap or self.cluster.accounts.cap(job, self.now) or ""
+            self._remember(Look(job, "held", cap=text))
+        if self.cluster.accounts.has_guarantees and not job.preemptible:
+            return walk.advance()  # of those behind it, some may be preemptible
+        walk.drop()
+
+    def _block(self, job: Job, walk: LeafWalk, is_sought: bool, forced: bool) -> None:
+        is_first, walk.has_blocked = not walk.has_blocked, True
+        ahead = list(self.blocked) if is_sought else []
+        self.blocked.append(job)
+        steps = self._make_room(job, is_first or forced, frozenset())
+        self._carry(job, steps)
+        planned = None
+        if self.planned >= AT_ONCE:
+            walk.blocked = PLANNED  # and its lines are passed over
+        if walk.blocked < PLANNED and (is_sought or not self._is_alone()):
+            found = self.plan.earliest(job) if self.cluster.policy.backfills else None
+            if found is not None:
+                walk.blocked += 1
+                self.planned += 1
+                planned = found[0]
+                self.plan.book(job, *found)
+            else:
+                self._close(job)
+        if is_sought:
+            victims = tuple(step[0].id for step in steps)
+            self._remember(Look(job, "blocked", planned=planned, ahead=ahead, victims=victims))
+
+    def _is_alone(self) -> bool:
+        """Only one job waits: it cannot stand in anybody's way."""
+        lines = self.cluster.lines
+        return len(lines) == 1 and len(next(iter(lines.values())).keys) == 1
+
+    def _remember(self, look: Look) -> None:
+        self.look_found = look
+
+    # ---- what follows ---------------------------------------------------------------------------
+
+    def start(self, job: Job, seats: list[Seat]) -> None:
+        placement = placement_of(seats, job.shape, self.cluster.nodes)
+        self.plan.forget_fronts()
+        self.cluster.occupy(job, placement, self.now)
+        self.started.append((job, len(self.decisions)))
+        self.untouchable.add(job.id)
+        self.decisions.append(Start(job.id, placement))
+
+    def extend(self, job: Job, placement: Placement) -> None:
+        """More members for one that runs, or is only just starting."""
+        self.cluster.add_members(job, placement, self.now)
+        for started, at in self.started:
+            if started is job:
+                self.decisions[at] = Start(job.id, dict(job.placement))
+                return
+        self.grown.append((job, placement))
+        self.decisions.append(Grow(job.id, placement))
+
+    def _make_room(self, job: Job, is_first: bool, closed: frozenset[str]) -> list[Step]:
+        if not self.may_preempt and not self.cluster.elastic:
+            return []
+        if self.outlook is None:
+            self.outlook = Outlook(self.cluster)
+        return give_way(
+            self.plan, job, self.outlook, is_first=is_first, may_preempt=self.may_preempt,
+            closed=closed, untouchable=self.untouchable,
+        )  # fmt: skip
+
+    def _carry(self, job: Job, steps: list[Step]) -> None:
+        """Say who goes; from here on they are expected to have gone after their grace."""
+        if not steps:
+            return
+        assert self.outlook is not None
+        if job.id not in self.cluster.promised:
+            self.outlook.expect(job)
+        leaving: dict[str, list[str]] = {}
+        for other, seats, why in steps:
+            self.untouchable.add(other.id)
+            if why == "elastic":
+                leaving.setdefault(other.id, []).extend(seat.member for seat in seats)
+                continue
+            self.decisions.append(Preempt(other.id, job.id, why))
+            self._stopped.append((other, other.end))
+            other.end, other.state = self.now + other.stop_grace, STOPPING
+            self.cluster.stopping.add(other.id)
+            self.cluster.touch(other)
+        self.plan.forget_fronts()
+        for id, members in leaving.items():
+            self.decisions.append(Shrink(id, tuple(members), job.id))
+            other = self.cluster.jobs[id]
+            self._shrunk.append((other, other.going))
+            other.going = other.going | set(members)
+            self.cluster.shrinking.add(id)
+            self.cluster.touch(other)
+
+    def _close(self, job: Job) -> None:
+        """Nobody can know when it will start: keep what it may come to need, wherever it may come
+        to be, and close what it lacks."""
+        plan = self.plan
+        short = lacking(plan, job)
+        plan.closed |= short
+        for shape in self.cluster.accounts.waiting_shapes:
+            if shape.uses & short:
+                self.shut[shape] = 0.0
+        if short == job.uses:
+            return
+        for node in self.cluster.nodes.values():
+            if node.is_open:
+                _set_aside(plan, node, job)
+
+    def undo(self) -> None:
+        self.plan.forget_fronts()
+        for job, end in self._stopped:
+            job.end, job.state = end, RUNNING
+            self.cluster.stopping.discard(job.id)
+            self.cluster.touch(job)
+        for job, going in reversed(self._shrunk):
+            job.going = going
+            if not going:
+                self.cluster.shrinking.discard(job.id)
+            self.cluster.touch(job)
+        for job, placement in self.grown:
+            self.cluster.drop_members(job, placement, self.now)
+        if not (self._stopped or self._shrunk or self.grown or self.sought):
+            made = [(job, self.decisions[at]) for job, at in self.started]
+            kept = [(job, start.placement) for job, start in made if isinstance(start, Start)]
+            return self.cluster.leave(kept, self.now)
+        for job, _ in reversed(self.started):
+            self.cluster.vacate(job, self.now)
+            job.state, job.end, job.started = QUEUED, inf, 0.0
+
+
+def _set_aside(plan: Plan, node: object, job: Job) -> None:
+    from dromon.sched.node import Node
+
+    assert isinstance(node, Node)
+    whole = State.whole(node)
+    for role in job.shape.roles:
+        if role.label is not None and role.label not in node.labels:
             continue
-        # 3. What nothing could ever make room for does not stand in the way.
-        refusal = can_ever_fit(cluster, job.ask)
-        if refusal is not None:
-            yield Look(job, trial, refusal=refusal)
+        if role.cpus > whole.cpus or role.memory > whole.memory:
             continue
-        # 4. Nobody behind a blocked job may make it wait longer.
-        before = trial.copy()
-        closed = reserve(trial, job)
-        queue.close(closed)
-        yield Look(job, before, closed=closed)
-
-
-class Queue:
-    """The waiting jobs in order, without those that use a dimension closed meanwhile. Looks at
-    one job per line, so what it costs does not depend on how many wait."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._jobs = cluster.jobs
-        self._heads: list[tuple[Key, frozenset[str], Iterator[Key]]] = []
-        for uses, line in cluster.lines.items():
-            self._advance(uses, iter(line))
-
-    def _advance(self, uses: frozenset[str], line: Iterator[Key]) -> None:
-        key = next(line, None)
-        if key is not None:
-            self._heads.append((key, uses, line))
-
-    def close(self, dimensions: frozenset[str]) -> None:
-        self._heads = [head for head in self._heads if not head[1] & dimensions]
-
-    def __iter__(self) -> Iterator[Job]:
-        while self._heads:
-            head = min(self._heads, key=lambda h: h[0])
-            self._heads.remove(head)
-            key, uses, line = head
-            self._advance(uses, line)
-            yield self._jobs[key[2]]
+        mask = node.kind_mask(role.kind)
+        if role.gpus > (whole.mask & mask).bit_count() or (role.part and not mask):
+            continue
+        for _ in range(min(role.min, 1) if role.is_apart else role.min):
+            state = plan.throughout_now(node, job)
+            free = state.mask & mask
+            kept = node.lowest(free, min(role.gpus, free.bit_count()))
+            cpus = min(max(0, state.cpus), role.cpus)
+            memory = min(max(0, state.memory), role.memory)
+            seat = Seat("", node.name, cpus, memory, kept, 0)
+            if role.part:
+                position = node.device_for(role, state.mask, state.parts)
+                if position >= 0:
+                    seat.mask, seat.part = 1 << position, role.part
+            plan.keep(node, seat)

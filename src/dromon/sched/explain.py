@@ -1,10 +1,15 @@
 """Why one job waits, in a sentence and as data. Asked for one job; never run over the queue."""
 
-from dromon.sched.asks import GPUS, Refusal, Waiting
+from math import inf
+
+from dromon.sched.asks import GPUS, Waiting
+from dromon.sched.board import State
 from dromon.sched.cluster import QUEUED, STOPPING, Cluster, Job
-from dromon.sched.decide import Look, walk
-from dromon.sched.placement import available, figure, lacking, needs, quantity
-from dromon.sched.preempt import make_room
+from dromon.sched.decide import Look, Pass
+from dromon.sched.placement import available, figure, needs, quantity
+from dromon.sched.plan import Plan
+from dromon.sched.preempt import lacking
+from dromon.sched.ways import ways_out
 
 SHOWN = 3  # names in a sentence; the data has all
 
@@ -16,50 +21,105 @@ def explain(cluster: Cluster, id: str, now: float, seed: int = 0) -> Waiting:
     if job.state != QUEUED:
         word = "stopping" if job.state == STOPPING else "running"
         return Waiting(f"it is {word}", word)
-    position = cluster.position(id)
-    is_first_blocked = True
-    for look in walk(cluster, seed):
-        if look.job.id != id and not look.closed & job.uses:
-            is_first_blocked = is_first_blocked and not look.is_blocked
-        elif look.placement is not None:
-            return Waiting("it is about to start", "about to start", position)
-        elif look.refusal is not None:
-            return _impossible(look.refusal)
-        elif look.job.id != id:
-            return _behind(cluster, job, look, position)
-        else:
-            victims = make_room(cluster, look.trial, job) if is_first_blocked else []
-            return _short(cluster, look, position, tuple(victim.id for victim in victims))
-    return Waiting("no node is there yet", "resources", position)
+    cluster.review()
+    position = cluster.position(id, now)
+    if not cluster.nodes:
+        return Waiting("no node is there yet", "resources", position)
+    if id in cluster.refused:
+        return _impossible(cluster.refused[id])
+    passage = Pass(cluster, now, seed, sought=id)
+    try:
+        passage.run()
+        look = passage.look_found
+        if look is None:  # its line was passed over as a whole
+            passage.look(job, passage.order.walk(cluster.accounts.tree[job.queue]))
+            look = passage.look_found
+        assert look is not None
+        found = _tell(passage, look, position)
+    finally:
+        passage.undo()
+    if found.reason in ("resources", "order", "reservation"):
+        return ways_out(cluster, job, found, now, seed)
+    return found
 
 
-def _impossible(refusal: Refusal) -> Waiting:
+def _impossible(why: str) -> Waiting:
     return Waiting(
-        f"it can never run here: {refusal}",
+        f"it can never run here: {why}",
         "impossible",
         unblock=("ask for less, or run it where there is more",),
     )
 
 
-def _behind(cluster: Cluster, job: Job, ahead: Look, position: int | None) -> Waiting:
+def _tell(passage: Pass, look: Look, position: int | None) -> Waiting:
+    job = look.job
+    if look.found == "starts":
+        return Waiting("it is about to start", "about to start", position, start=passage.now,
+                       sure="planned")  # fmt: skip
+    if look.found == "held":
+        return Waiting(f"{_place(position)}held: {look.cap}", "cap", position)
+    ahead = _in_the_way(passage, look)
+    if ahead is not None:
+        return _behind(passage, job, ahead, position, look)
+    return _short(passage, look, position)
+
+
+def _in_the_way(passage: Pass, look: Look) -> Job | None:
+    """The first blocked job ahead that keeps what this one could have."""
+    for other in look.ahead:
+        if look.found == "closed" and other.uses & look.job.uses:
+            return other
+    if not look.ahead or look.job.uses.isdisjoint(u for o in look.ahead for u in o.uses):
+        return None
+    alone = Plan(passage.cluster, passage.now, passage.turn)
+    from dromon.sched.place import place_now
+
+    if place_now(alone, passage.turn, look.job) is not None:
+        for other in look.ahead:
+            if other.uses & look.job.uses:
+                return other
+    return None
+
+
+def _behind(passage: Pass, job: Job, other: Job, position: int | None, look: Look) -> Waiting:
     """It may not pass a blocked job."""
-    other = ahead.job
-    first = _short(cluster, ahead, None, ())
-    why = "came first" if other.priority == job.priority else "has a higher priority"
+    first = _short(passage, Look(other, "blocked"), None)
+    if other.queue != job.queue:
+        why = f"is of queue {other.queue}, which is owed more,"
+    else:
+        why = "came first" if other.priority == job.priority else "has a higher priority"
+    start, sure = _estimate(passage, look)
     return Waiting(
         sentence=f"{_place(position)}behind {other.id}, which {why} and {first.sentence}",
         reason="order",
         position=position,
         holders=(other.id, *first.holders),
-        unblock=(f"dromon stop {other.id}", "submit it with a higher priority"),
+        missing={},
+        start=start,
+        sure=sure,
     )
 
 
-def _short(cluster: Cluster, look: Look, position: int | None, victims: tuple[str, ...]) -> Waiting:
+def _short(passage: Pass, look: Look, position: int | None) -> Waiting:
     """What a job that does not fit is short of, and who has that."""
-    job = look.job
-    short = sorted(lacking(look.trial, job))
-    needed, free = needs(job.ask), available(look.trial, job.ask)
+    job, cluster = look.job, passage.cluster
+    plan = Plan(cluster, passage.now, passage.turn)
+    reservation = None
+    if plan.reservations:
+        from dromon.sched.place import now_board
+
+        seats = now_board(plan, passage.turn, job).place(job.shape)
+        if seats is not None:
+            reservation = plan.in_the_way(job, seats, passage.now)
+    start, sure = _estimate(passage, look)
+    if reservation is not None:
+        text = (
+            f"{_place(position)}waits for reservation {reservation.id} of {reservation.gpus} GPUs"
+        )
+        return Waiting(text, "reservation", position, start=start, sure=sure)
+    short = sorted(lacking(plan, job))
+    needed = needs(job.ask)
+    free = available(cluster, job.ask, State.of)
     missing = {d: needed[d] - free[d] for d in short if needed[d] > free[d]}
     parts = [f"{quantity(d, needed[d], job.ask)} ({figure(d, free[d])} free)" for d in short]
     holders = _holders(cluster, job, set(short))
@@ -67,12 +127,22 @@ def _short(cluster: Cluster, look: Look, position: int | None, victims: tuple[st
     sentence = f"{_place(position)}waits for {' and '.join(parts)}"
     if not missing:
         sentence += ", which are free but not together"
-    if victims:
-        sentence += f"; {_names(victims)} will give way to it"
+    if look.victims:
+        sentence += f"; {_names(look.victims)} will give way to it"
     elif holders or outside:
         sentence += f"; held by {_names((*holders, *outside))}"
-    unblock = _unblock(job, holders, short, free)
-    return Waiting(sentence, "resources", position, holders, missing, unblock)
+    return Waiting(sentence, "resources", position, holders, missing, start=start, sure=sure)
+
+
+def _estimate(passage: Pass, look: Look) -> tuple[float | None, str]:
+    """When it is likely to start. What is planned, nobody can delay but by overrunning."""
+    if look.planned is not None and look.planned < inf:
+        return look.planned, "planned"
+    job, plan = look.job, passage.plan
+    if look.found != "blocked" or plan.closed & job.uses:
+        return None, "unknown"
+    found = plan.earliest(job)
+    return (None, "unknown") if found is None else (found[0], "likely")
 
 
 def _holders(cluster: Cluster, job: Job, short: set[str]) -> tuple[str, ...]:
@@ -95,22 +165,6 @@ def _outside(cluster: Cluster) -> tuple[str, ...]:
         for node in cluster.nodes.values()
         for device, by in sorted(node.held.items())
     )
-
-
-def _unblock(
-    job: Job, holders: tuple[str, ...], short: list[str], free: dict[str, float]
-) -> tuple[str, ...]:
-    ways = [f"dromon stop {holder}" for holder in holders[:SHOWN]]
-    members = sum(role.min for role in job.ask)
-    for dimension in short:
-        left = free[dimension] / max(1, members)
-        if dimension == GPUS:
-            left = left // 1
-        if left > 0:
-            ways.append(f"ask for at most {quantity(dimension, left, job.ask)} per member")
-    if any(role.min > 1 for role in job.ask):
-        ways.append("lower `min`, so that fewer members may begin")
-    return tuple(ways)
 
 
 def _place(position: int | None) -> str:

@@ -1,47 +1,319 @@
-"""Who gives way to a blocked job of higher priority. Nobody is sent away in vain."""
+"""Who gives way to a blocked job: members above `min` first, then whole gangs, the cheapest.
 
-from bisect import bisect_left
+By priority: lesser classes of the same queue. By reclaim: whatever a queue holds above what it
+deserves, for a job whose own queue stays within it. Nobody is sent away in vain, and nobody more
+while those that stop already make the room.
+"""
 
-from dromon.sched.cluster import Cluster, Job
-from dromon.sched.placement import Trial, place
+from collections.abc import Iterable, Iterator
+
+from dromon.sched.asks import CPUS, GPUS, MEMORY
+from dromon.sched.board import Board, State, slots
+from dromon.sched.cluster import Cluster
+from dromon.sched.floor import add_to
+from dromon.sched.job import RUNNING, Demand, Job, Role, Seat
+from dromon.sched.node import Node
+from dromon.sched.plan import Plan
+from dromon.sched.queues import Queue
+
+Step = tuple[Job, list[Seat], str]  # who, which seats, why: "elastic", "priority", "reclaim"
 
 
-def make_room(cluster: Cluster, trial: Trial, job: Job) -> list[Job]:
-    """The fewest running, preemptible jobs of lower priority whose end lets `job` fit: lowest
-    priority first, youngest first. Empty when none would help, or when those that are stopping
-    already make the room. `trial` stays as it is."""
-    end = bisect_left(cluster.victims, (job.priority,))
-    if not end:
+class Outlook:
+    """Who will hold how much once those that stop have gone."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.less: dict[int, Demand] = {}  # queue number -> what goes
+        self.more: dict[int, Demand] = {}  # queue number -> what those come to that get the room
+        self.gone: dict[Seat, int] = {}  # how often it was said of whom
+        for job, seats in _under_way(cluster):
+            self.goes(job, seats)
+        for job in cluster.promised.values():
+            self.expect(job)
+
+    def goes(self, job: Job, seats: Iterable[Seat]) -> None:
+        for seat in seats:
+            self.gone[seat] = self.gone.get(seat, 0) + 1
+            if self.gone[seat] == 1:
+                self._count(job, seat, 1)
+
+    def stays(self, job: Job, seats: Iterable[Seat]) -> None:
+        """After all."""
+        for seat in seats:
+            self.gone[seat] -= 1
+            if self.gone[seat] == 0:
+                self._count(job, seat, -1)
+
+    def _count(self, job: Job, seat: Seat, sign: int) -> None:
+        held = job.shape.per_member.get(seat.member.rpartition("-")[0], {})
+        for queue in self.cluster.accounts.tree[job.queue].path:
+            add_to(self.less.setdefault(queue.number, {}), held, sign)
+
+    def expect(self, job: Job) -> None:
+        for queue in self.cluster.accounts.tree[job.queue].path:
+            add_to(self.more.setdefault(queue.number, {}), job.shape.demand, 1)
+
+    def usage(self, queue: Queue, resource: str) -> int:
+        less = self.less.get(queue.number)
+        return queue.usage.get(resource, 0) - (less.get(resource, 0) if less else 0)
+
+    def is_within(self, job: Job) -> bool:
+        """Would its queue and all above it stay within what they deserve, with it counted?"""
+        counted = job.id in self.cluster.promised
+        for queue in self.cluster.accounts.tree[job.queue].path:
+            if queue.parent is None:
+                continue
+            more = self.more.get(queue.number, {})
+            for resource, amount in job.shape.demand.items():
+                deserved = queue.deserved.get(resource)
+                if deserved is None:
+                    continue
+                asked = more.get(resource, 0) + (0 if counted else amount)
+                if self.usage(queue, resource) + asked > deserved:
+                    return False
+        return True
+
+    def is_over(self, queue: Queue, resources: Iterable[str]) -> bool:
+        return any(
+            self.usage(queue, resource) > queue.deserved[resource]
+            for resource in resources
+            if resource in queue.deserved
+        )
+
+
+class Room:
+    """The nodes as a blocked job would find them, were some seats given back."""
+
+    def __init__(self, plan: Plan, job: Job, closed: frozenset[str]) -> None:
+        self.plan = plan
+        self.job = job
+        self.closed = closed
+        self.freed: dict[int, list[Seat]] = {}
+        self.given: dict[Seat, int] = {}  # a member may go for itself, and with its gang
+        self.nodes = [node for node in plan.cluster.nodes.values() if node.is_open]
+        self._states: dict[int, State] = {}
+        self._slots: dict[int, int] = {}
+        self._count = 0
+        if job.shape.plain is not None:
+            for node in self._with_room(job.shape.plain):
+                self._recount(node)
+
+    def _with_room(self, role: Role) -> Iterable[Node]:
+        """Those that may have a slot already: the others are looked at once a seat is freed."""
+        if not role.gpus:
+            return self.nodes
+        found = [self.plan.cluster.numbers[number] for number in self.plan.bookings]
+        for group in self.plan.cluster.index.groups.values():
+            found += group.mixed.values()
+            for bucket in group.buckets[role.gpus :]:
+                found += [entry[3] for entry in bucket]
+        return [node for node in {n.number: n for n in found}.values() if node.is_open]
+
+    def state(self, node: Node) -> State:
+        found = self._states.get(node.number)
+        if found is None:
+            plan = self.plan
+            freed = self.freed.get(node.number, ())
+            end = plan.now + self.job.duration
+            found = plan.state(node, plan.now, end, freed, self.closed)
+            self._states[node.number] = found
+        return found
+
+    def _recount(self, node: Node) -> None:
+        role = self.job.shape.plain
+        assert role is not None
+        number = node.number
+        if not self.freed.get(number) and not self.closed and number not in self.plan.bookings:
+            count = slots(node, State.of(node), role)
+        else:
+            count = slots(node, self.state(node), role)
+        self._count += count - self._slots.get(number, 0)
+        self._slots[number] = count
+
+    def give(self, seats: Iterable[Seat]) -> None:
+        for seat in seats:
+            self.given[seat] = self.given.get(seat, 0) + 1
+            node = self.plan.cluster.nodes.get(seat.node)
+            if self.given[seat] == 1 and node is not None and node.is_open:
+                self.freed.setdefault(node.number, []).append(seat)
+                self._changed(node)
+
+    def take(self, seats: Iterable[Seat]) -> None:
+        for seat in seats:
+            self.given[seat] -= 1
+            node = self.plan.cluster.nodes.get(seat.node)
+            if self.given[seat] == 0 and node is not None and node.is_open:
+                self.freed[node.number].remove(seat)
+                self._changed(node)
+
+    def _changed(self, node: Node) -> None:
+        self._states.pop(node.number, None)
+        if self.job.shape.plain is not None:
+            self._recount(node)
+
+    def fits(self) -> bool:
+        plain = self.job.shape.plain
+        if plain is not None and self._count < plain.min:
+            return False
+        if plain is not None and not self.plan.reservations:
+            return True
+        board = Board(self.nodes, lambda node: self.state(node).copy(), self.plan.turn)
+        seats = board.place(self.job.shape)
+        return seats is not None and self.plan.respects(self.job, seats, self.plan.now, self.freed)
+
+
+def give_way(
+    plan: Plan, job: Job, outlook: Outlook, *, is_first: bool, may_preempt: bool,
+    closed: frozenset[str], untouchable: set[str],
+) -> list[Step]:  # fmt: skip
+    """The cheapest steps that make room for a blocked job; none when none do, or when those under
+    way are enough."""
+    cluster = plan.cluster
+    leaf = cluster.accounts.tree[job.queue]
+    by_priority = is_first and may_preempt and any(p < job.priority for p in leaf.lower)
+    reclaims = may_preempt and leaf.parent is not None and outlook.is_within(job)
+    resources: list[str] = []
+    if reclaims:
+        resources = lacking_resources(plan, job, closed)
+        reclaims = any(outlook.is_over(queue, resources) for queue in cluster.accounts.tree.values()
+                       if queue.parent is not None)  # fmt: skip
+    if not by_priority and not reclaims and not cluster.elastic:
         return []
-    room = trial.copy()
-    for id in cluster.stopping:
-        room.give_back(cluster.jobs[id])
-    if _fits(room, job):
-        return []
-    victims: list[Job] = []
-    for *_, id in cluster.victims[:end]:
-        victims.append(cluster.jobs[id])
-        room.give_back(victims[-1])
-        if _fits(room, job):
-            return _least(room, job, victims)
+    room = Room(plan, job, closed)
+    under_way = list(_under_way(cluster))
+    if under_way:
+        for _, seats in under_way:
+            room.give(seats)
+        if room.fits():
+            return []
+        if not closed:
+            found = plan.earliest(job)
+            if found is not None and found[0] <= max(
+                plan.soon if other.state == RUNNING else max(other.end, plan.soon)
+                for other, _ in under_way
+            ):
+                return []
+    steps: list[Step] = []
+    for step in _extra_members(cluster, untouchable):
+        outlook.goes(step[0], step[1])
+        room.give(step[1])
+        steps.append(step)
+        if room.fits():
+            return _least(room, steps, outlook)
+    if by_priority or reclaims:
+        for step in _victims(plan, job, outlook, by_priority, reclaims, resources, untouchable):
+            outlook.goes(step[0], step[1])
+            room.give(step[1])
+            steps.append(step)
+            if room.fits():
+                return _least(room, steps, outlook)
+    for step in steps:
+        outlook.stays(step[0], step[1])
     return []
 
 
-def _least(room: Trial, job: Job, victims: list[Job]) -> list[Job]:
-    """Spare whoever is not needed, beginning with those that least deserve to go. The one that
-    made it fit is needed."""
-    needed = victims[-1:]
-    for victim in reversed(victims[:-1]):
-        without = room.copy()
-        for share in victim.placement.values():
-            if share.node in without.nodes:
-                without.take(share)
-        if _fits(without, job):
-            room = without
+def _under_way(cluster: Cluster) -> Iterator[tuple[Job, list[Seat]]]:
+    for id in cluster.stopping:
+        yield cluster.jobs[id], cluster.jobs[id].seats
+    for id in cluster.shrinking:
+        job = cluster.jobs[id]
+        if id not in cluster.stopping:
+            yield job, [seat for seat in job.seats if seat.member in job.going]
+
+
+def _extra_members(cluster: Cluster, untouchable: set[str]) -> Iterator[Step]:
+    """One by one, of those that started last, the last member first."""
+    for job in sorted(cluster.elastic.values(), key=lambda job: -job.start):
+        if job.id in untouchable or job.state != RUNNING:
+            continue
+        counts: dict[str, int] = {}
+        for seat in job.seats:
+            if seat.member not in job.going:
+                role = seat.member.rpartition("-")[0]
+                counts[role] = counts.get(role, 0) + 1
+        least = {role.name: role.min for role in job.shape.roles}
+        for seat in reversed(job.seats):
+            role = seat.member.rpartition("-")[0]
+            if seat.member not in job.going and counts[role] > least.get(role, 0):
+                counts[role] -= 1
+                yield job, [seat], "elastic"
+
+
+def _victims(
+    plan: Plan, job: Job, outlook: Outlook, by_priority: bool, reclaims: bool,
+    resources: list[str], untouchable: set[str],
+) -> Iterator[Step]:  # fmt: skip
+    """Cheapest first: least work lost, then youngest."""
+    cluster, now = plan.cluster, plan.now
+    leaf = cluster.accounts.tree[job.queue]
+    own = set(leaf.path)
+    protected = cluster.rules.min_run_time
+    spared = untouchable | job.gave_way_to
+    found: list[tuple[float, int, str, Job, Queue | None]] = []
+
+    def consider(other: Job, above: Queue | None) -> None:
+        if other.state == RUNNING and other.id not in spared:
+            found.append((other.work_lost(now), -other.start, other.id, other, above))
+
+    if by_priority:
+        for other in leaf.jobs.values():
+            is_lesser = other.preemptible and other.priority < job.priority
+            if is_lesser and now - other.started >= protected:
+                consider(other, None)
+    if reclaims:
+        for queue in cluster.accounts.tree.values():
+            if queue.jobs and queue is not leaf:
+                above = next(q for q in reversed(queue.path) if q not in own)
+                if outlook.is_over(above, resources):
+                    for other in queue.jobs.values():
+                        consider(other, above)
+    found.sort(key=lambda candidate: candidate[:3])
+    for _, _, _, other, borrower in found:
+        if borrower is None:
+            yield other, _seats(other), "priority"
+        elif outlook.is_over(borrower, resources) and any(other.held.get(r) for r in resources):
+            yield other, _seats(other), "reclaim"
+
+
+def _seats(job: Job) -> list[Seat]:
+    return [seat for seat in job.seats if seat.member not in job.going]
+
+
+def _least(room: Room, steps: list[Step], outlook: Outlook) -> list[Step]:
+    """Spare whoever is not needed, beginning with those that cost most."""
+    needed: list[Step] = []
+    for step in reversed(steps):
+        room.take(step[1])
+        if room.fits():
+            outlook.stays(step[0], step[1])
         else:
-            needed.append(victim)
+            room.give(step[1])
+            needed.append(step)
     return needed[::-1]
 
 
-def _fits(room: Trial, job: Job) -> bool:
-    return place(room.copy(), job.ask, only_min=True) is not None
+def lacking_resources(plan: Plan, job: Job, closed: frozenset[str]) -> list[str]:
+    found = []
+    for dimension in sorted(lacking(plan, job) | (closed & job.uses)):
+        found.append(dimension)
+        if dimension == GPUS:
+            kinds = {role.kind for role in job.shape.roles if role.kind is not None and role.min}
+            found += [f"{GPUS}.{kind}" for kind in sorted(kinds)]
+    return found
+
+
+def lacking(plan: Plan, job: Job) -> frozenset[str]:
+    """The dimensions that are too short for a job that does not fit; when each alone would do and
+    only their sum does not, all that it uses."""
+    if len(job.uses) <= 1:
+        return job.uses
+    nodes = [node for node in plan.cluster.nodes.values() if node.is_open]
+    short = set()
+    for dimension in (CPUS, MEMORY, GPUS):
+        if dimension in job.uses:
+            board = Board(nodes, lambda node: plan.throughout_now(node, job), plan.turn,
+                          frozenset({dimension}))  # fmt: skip
+            if board.place(job.shape) is None:
+                short.add(dimension)
+    return frozenset(short) or job.uses

@@ -19,6 +19,8 @@ from dromon.spec.keys import SHORT_KEYS, bare, is_part
 from dromon.spec.model import Acls, Environment, Job, Part, Resources, Retries, Role, Volume
 from dromon.units import format_duration
 
+Kinds = dict[Any, str]  # a type of the models -> what the page calls it
+
 HEAD = """\
 # The job file
 
@@ -99,11 +101,7 @@ def render() -> str:
     short = ", ".join(f"`{key}`" for key in Role.model_fields if key in SHORT_KEYS)
     parts = [HEAD.format(short=short)]
     for title, about, model in SECTIONS:
-        heading = f"`{title}`" if title != "The job" else title
-        lines = [f"## {heading}\n", f"{about}\n"] if about else [f"## {heading}\n"]
-        lines += ["| key | value | default | |", "|---|---|---|---|"]
-        lines += [_row(name, field) for name, field in model.model_fields.items()]
-        parts.append("\n".join(lines) + "\n")
+        parts.append(section(f"`{title}`" if title != "The job" else title, about, model))
     parts.append(
         TAIL.format(
             frameworks=_frameworks(),
@@ -117,6 +115,15 @@ def render() -> str:
     return "\n".join(parts)
 
 
+def section(heading: str, about: str, model: type[Part], kinds: Kinds | None = None) -> str:
+    """A heading and the table of a model's keys. `kinds`: what its own types are called."""
+    known = {**KINDS, **(kinds or {})}
+    lines = [f"## {heading}\n", f"{about}\n"] if about else [f"## {heading}\n"]
+    lines += ["| key | value | default | |", "|---|---|---|---|"]
+    lines += [_row(name, field, known) for name, field in model.model_fields.items()]
+    return "\n".join(lines) + "\n"
+
+
 def _frameworks() -> str:
     lines = ["| framework | roles |", "|---|---|"]
     for name, roles in frameworks.ROLES.items():
@@ -125,12 +132,13 @@ def _frameworks() -> str:
     return "\n".join(lines)
 
 
-def _row(name: str, field: FieldInfo) -> str:
-    cells = (f"`{name}`", _kind(field), _default(field), field.description or "")
+def _row(name: str, field: FieldInfo, kinds: Kinds) -> str:
+    kind = _kind(field, kinds)
+    cells = (f"`{name}`", kind, _default(field, kind), field.description or "")
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-KINDS: dict[Any, str] = {
+KINDS: Kinds = {
     quantities.Size: "size",
     quantities.Duration: "duration",
     quantities.PositiveDuration: "duration",
@@ -143,9 +151,9 @@ KINDS: dict[Any, str] = {
 }
 
 
-def _kind(field: FieldInfo) -> str:
+def _kind(field: FieldInfo, kinds: Kinds) -> str:
     # pydantic takes the outermost Annotated apart, so the kind is found by its validators.
-    for kind, name in KINDS.items():
+    for kind, name in kinds.items():
         marks = kind.__metadata__
         if field.annotation == kind.__origin__ and marks[0] in field.metadata:
             return name
@@ -167,11 +175,12 @@ def _plain_kind(kind: Any) -> str:
     return {str: "text", bool: "true or false", int: "whole number", float: "number"}[kind]
 
 
-def _default(field: FieldInfo) -> str:
-    if field.default is PydanticUndefined or field.default is None:
+def _default(field: FieldInfo, kind: str) -> str:
+    if field.default is PydanticUndefined or field.default in (None, ""):
         return ""
-    if _kind(field) == "duration":
-        return f"`{format_duration(field.default).removesuffix('00s')}`"
+    if kind == "duration":
+        said = format_duration(field.default).removesuffix("00s") if field.default else "0s"
+        return f"`{said}`"
     if isinstance(field.default, float):
         return f"`{field.default:g}`"
     shown = field.default if isinstance(field.default, str) else json.dumps(field.default)

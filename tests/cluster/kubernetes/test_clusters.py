@@ -12,13 +12,13 @@ from testbeds.kubernetes.plan import GPU, IMAGE
 
 from dromon.cli.main import main
 from dromon.clusters.lint import lint_volcano
-from dromon.clusters.sitefile import load_site
 from dromon.clusters.volcano import CONFIG_NAMESPACE, configuration
 from dromon.engines.base import token
 from dromon.engines.kubernetes import kubeconfig, volcano
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.situation import gather
 from dromon.engines.kubernetes.watchdog import PATIENCE, look
+from dromon.site.file import load_site
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -26,9 +26,9 @@ QUIET = 8.0  # several cycles of the scheduler
 ROOM = 8  # GPUs of the bed
 SITE = """\
 queues:
-  left: {share: {cpus: 32, memory: 64GiB, gpus: 4}}
-  right: {share: {cpus: 32, memory: 64GiB, gpus: 4}}
-  small: {share: {gpus: 1}, cap: {gpus: 2}}
+  left: {deserved: {cpus: 32, memory: 64GiB, gpus: 4}}
+  right: {deserved: {cpus: 32, memory: 64GiB, gpus: 4}}
+  small: {deserved: {gpus: 1}, limit: {gpus: 2}}
 priorities:
   low: 100
   normal: {value: 1000, default: true}

@@ -136,6 +136,24 @@ def test_whoever_asks_for_the_holder_does_not_make_a_gpu_look_taken(tmp_path: Pa
     assert taken >= 45
 
 
+def test_parts_of_a_gpu_are_held_together_where_somebody_counts_them(tmp_path: Path):
+    counted, alone = Locks(str(tmp_path), together=True), Locks(str(tmp_path))
+    first = counted.take("GPU-1", {"job": "a"}, part=True)
+    second = counted.take("GPU-1", {"job": "b"}, part=True)
+    assert first is not None
+    assert second is not None
+    assert alone.take("GPU-1", {"job": "c"}, part=True) is None, "nobody counts that one"
+    assert counted.take("GPU-1", {"job": "d"}) is None
+    os.close(second)
+    assert alone.holder("GPU-1") == {"job": "b", "part": True}
+    os.close(first)
+    assert alone.holder("GPU-1") is None
+    whole = counted.take("GPU-1", {"job": "d"})
+    assert whole is not None
+    assert counted.take("GPU-1", {"job": "e"}, part=True) is None
+    os.close(whole)
+
+
 def test_what_may_not_be_locked_is_held_by_its_owner(tmp_path: Path):
     locks = Locks(str(tmp_path))
     os.symlink("/etc/passwd", tmp_path / "GPU-1.lock")

@@ -54,6 +54,42 @@ def line(text: str, rank: int = 0, stream: str = "out", run: int = 1) -> LogLine
     return LogLine(1000.5, f"worker-{rank}", rank, stream, text, run)
 
 
+class FakeMachine:
+    """This machine alone: answers are told beforehand, calls are kept."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.views: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+        self.versions: list[dict[str, Any]] = []
+        self.victims: list[dict[str, Any]] = []
+        self.found: dict[str, Any] = {}
+        self.error: Exception | None = None
+
+    def queue_views(self) -> dict[str, Any]:
+        return {"views": self.views, "notes": self.notes}
+
+    def change_queue(self, action: str, name: str, settings: Any = ()) -> dict[str, Any]:
+        self.calls.append((action, name, list(settings)))
+        if self.error is not None:
+            raise self.error
+        return {"version": 7, "notes": self.notes}
+
+    def queue_history(self, limit: int) -> list[dict[str, Any]]:
+        return self.versions[:limit]
+
+    def drain_node(self, name: str | None, drain: bool) -> dict[str, Any]:
+        self.calls.append((name, drain))
+        return {"node": "box", "drained": drain, "running": ["train-k3x9p2"] if drain else []}
+
+    def report(self, start: float) -> dict[str, Any]:
+        self.calls.append(("report", start))
+        return self.found
+
+    def would_preempt(self, ref: str) -> list[dict[str, Any]]:
+        return self.victims
+
+
 class FakeApi:
     def __init__(self, *jobs: FakeJob) -> None:
         self.known = list(jobs)
@@ -66,6 +102,7 @@ class FakeApi:
         self.log = ""
         self.silent: dict[str, str] = {}
         self.lanes: list[Queue] = []
+        self.box = FakeMachine()
         self.steps: list[tuple[str, int, int]] = []  # of a submit, told as they happen
         self.links: dict[str, str] = {}
         self.is_known = True
@@ -164,6 +201,9 @@ class FakeApi:
     def queues(self, **where: Any) -> list[Queue]:
         self.calls.append(("queues", where))
         return self.lanes
+
+    def machine(self) -> "FakeMachine":
+        return self.box
 
     def check(self, file: str, overrides: Any = ()) -> list[Problem]:
         return self.problems

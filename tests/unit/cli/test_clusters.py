@@ -112,12 +112,12 @@ def test_show_names_the_place_the_application_and_its_pages(api, dromon):
 
 def test_queues_are_a_table_and_json(api, dromon):
     api.lanes = [Queue("research", 3, 1, 0.25, 1.5), Queue("default", 0, 0)]
-    assert dromon("queues").out.splitlines() == [
+    assert dromon("queues", "--on", "prod").out.splitlines() == [
         "QUEUE     CAPACITY  USED  RUNNING  QUEUED  STATE",
         "research       25%  150%        3       1  running",
         "default          -     -        0       0  running",
     ]
-    assert json.loads(dromon("queues", "-o", "json").out)[0]["capacity"] == 0.25
+    assert json.loads(dromon("queues", "--on", "prod", "-o", "json").out)[0]["capacity"] == 0.25
 
 
 # ---- contexts -----------------------------------------------------------------------------------

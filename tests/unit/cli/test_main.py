@@ -168,7 +168,7 @@ class Thing:
     is_terminal = True; verdict = None; started = 1.0; ended = 2.0; attempt = 1; submitted = 0.0
     resources = {{}}; queue = "default"; priority = 0; sentence = "no room"
     position = None; holders = missing = unblock = (); on = "local"; links = {{}}
-    is_known = True
+    is_known = True; start = None
 class Many(list):
     silent = {{}}
 class Api:

@@ -18,7 +18,7 @@ tiers:
   - name: predicates
   - name: proportion
 """
-SITE = "queues: {default: {share: {gpus: 1}}}\npriorities: {low: {value: 1, default: true}}\n"
+SITE = "queues: {default: {deserved: {gpus: 1}}}\npriorities: {low: {value: 1, default: true}}\n"
 JOB = """\
 apiVersion: batch/v1
 kind: Job

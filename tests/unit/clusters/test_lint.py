@@ -200,17 +200,17 @@ spec: {parent: team, deserved: {nvidia.com/gpu: 1}}
 """
 QUEUE_TRAPS = [
     ("deserved: {nvidia.com/gpu: 4}, cap", "deserved: {nvidia.com/gpu: 9}, cap",
-     (4, 49, "error", "share-over-cap")),
+     (4, 49, "error", "deserved-over-limit")),
     ("resource: {nvidia.com/gpu: 0}", "resource: {nvidia.com/gpu: 4}",
-     (9, 92, "error", "guarantee-over-share")),
+     (9, 92, "error", "guarantee-over-deserved")),
     ("resource: {nvidia.com/gpu: 0}", "resource: {memory: 4Gi}",
-     (9, 84, "error", "guarantee-over-share")),
+     (9, 84, "error", "guarantee-over-deserved")),
     ("guarantee: {resource: {nvidia.com/gpu: 0}}", "guarantee: {nvidia.com/gpu: 2}",
      (9, 64, "error", "ignored")),
     ("deserved: {nvidia.com/gpu: 1}", "deserved: {nvidia.com/gpu: 2}",
      (4, 32, "error", "children-over-parent")),
     ("deserved: {nvidia.com/gpu: 1}", "capability: {nvidia.com/gpu: 9}",
-     (14, 51, "error", "cap-over-parent")),
+     (14, 51, "error", "limit-over-parent")),
     ("parent: team, deserved: {nvidia.com/gpu: 1}", "parent: none",
      (14, 16, "warning", "unknown-parent")),
     ("parent: team, deserved: {nvidia.com/gpu: 1}", "parent: default",
@@ -254,12 +254,12 @@ def test_parents_without_a_hierarchy_have_no_effect():
 
 def test_proportion_does_not_read_what_a_queue_deserves():
     text = GOOD.replace("capacity\n    enableHierarchy: true", "proportion")
-    assert (4, 32, "error", "share-not-read") in rules(text, QUEUES)
+    assert (4, 32, "error", "deserved-not-read") in rules(text, QUEUES)
 
 
 def test_a_queue_that_deserves_nothing_is_a_warning():
     text = QUEUES.replace(", deserved: {nvidia.com/gpu: 1}", "")
-    assert rules(GOOD, text) == {(13, 18, "warning", "no-share")}
+    assert rules(GOOD, text) == {(13, 18, "warning", "no-deserved")}
 
 
 def test_missing_actions_are_errors_where_somebody_counts_on_them():

@@ -5,16 +5,17 @@ from ruamel.yaml import YAML
 
 from dromon.clusters import volcano
 from dromon.clusters.lint import lint_volcano
-from dromon.clusters.sitefile import load_site
 from dromon.clusters.writing import to_yaml
+from dromon.errors import JobFileError
+from dromon.site.file import load_site
 
 SITE = """\
 total: {cpus: 256, memory: 2TiB, gpus: 32}
 queues:
-  default: {share: {cpus: 6, memory: 4GiB}}
-  research: {weight: 1, cap: {gpus: 24}}
-  product: {share: {gpus: 8, cpus: 1.5}, guarantee: {gpus: 4}, reclaimable: false, priority: 2,
-            cap: {gpus: 8, cpus: 1.5}}
+  default: {deserved: {cpus: 6, memory: 4GiB}}
+  research: {weight: 1, limit: {gpus: 24}}
+  product: {deserved: {gpus: 8, cpus: 1.5}, guarantee: {gpus: 4}, reclaimable: false, priority: 2,
+            limit: {gpus: 8, cpus: 1.5}}
 priorities:
   low: 100
   normal: {value: 1000, default: true}
@@ -22,10 +23,10 @@ priorities:
 """
 TREE = """\
 queues:
-  default: {share: {gpus: 1}}
-  product: {cap: {gpus: 8}}
-  prod-a: {parent: product, share: {gpus: 4}, guarantee: {gpus: 1}}
-  prod-b: {parent: product, share: {gpus: 4}}
+  default: {deserved: {gpus: 1}}
+  product: {limit: {gpus: 8}}
+  prod-a: {parent: product, deserved: {gpus: 4}, guarantee: {gpus: 1}}
+  prod-b: {parent: product, deserved: {gpus: 4}}
 """
 
 
@@ -107,24 +108,60 @@ priorities:
   normal: {default: true, value: 1000}
   low: 100
 queues:
-  product: {cap: {cpus: 1.5, gpus: 8}, priority: 2, reclaimable: false, guarantee: {gpus: 4},
-            share: {cpus: 1.5, gpus: 8}}
-  research: {cap: {gpus: 24}, weight: 1}
-  default: {share: {memory: 4GiB, cpus: 6}}
+  product: {limit: {cpus: 1.5, gpus: 8}, priority: 2, reclaimable: false, guarantee: {gpus: 4},
+            deserved: {cpus: 1.5, gpus: 8}}
+  research: {limit: {gpus: 24}, weight: 1}
+  default: {deserved: {memory: 4GiB, cpus: 6}}
 total: {gpus: 32, memory: 2TiB, cpus: 256}
 """
     assert rendered(turned) == rendered(SITE)
 
 
 def test_another_gpu_is_named_once_for_all_queues():
-    found = objects("kubernetes: {gpu_resource: amd.com/gpu}\nqueues: {a: {share: {gpus: 2}}}")
+    found = objects("kubernetes: {gpu_resource: amd.com/gpu}\nqueues: {a: {deserved: {gpus: 2}}}")
     assert found["Queue", "a"]["spec"]["deserved"] == {"amd.com/gpu": "2"}
 
 
 def test_notes_tell_what_an_administrator_may_not_expect():
     site = load_site("queues: {spare: }\npriorities: {low: 1}", "site.yaml")
     said = " ".join(volcano.notes(site))
-    assert "queue spare has no share" in said
+    assert "queue spare deserves nothing" in said
     assert "there is no queue default" in said
     assert "no priority is the default" in said
     assert volcano.notes(load_site(SITE, "site.yaml")) == []
+
+
+def test_what_volcano_cannot_hold_is_said_key_by_key():
+    site = load_site(
+        "total: {gpus: 8}\n"
+        "queues:\n"
+        "  default: {user_limit: {gpus: 1}, max_duration: 2d, budget: {week: 5}, open: false,\n"
+        "            limit: {gpus: {a100: 4}}}\n"
+        "  b: {deserved: {gpus: {a100: 2}}}\n"
+        "priorities: {normal: {value: 1, default: true, user_budget: {week: 1}}}\n"
+        "users: {ann: {weight: 2}}\n"
+        "half_life: 7d\n",
+        "site.yaml",
+    )
+    assert volcano.notes(site) == [
+        "queue b: deserved of kinds of GPUs is counted as GPUs of any kind",
+        "queue default: Volcano has no user_limit, no max_duration, no budget; left out",
+        "queue default: whether it is open is its status there, not its spec; close it with "
+        "`vcctl queue operate -a close -n default`",
+        "queue default: its limit of a100 is left out; Volcano counts GPUs of any kind",
+        "priority normal: Volcano has no user_budget; left out",
+        "Volcano has no users, no half_life; left out",
+    ]
+    queues = {each["metadata"]["name"]: each["spec"] for each in volcano.files(site)["queues.yaml"]}
+    assert queues["b"]["deserved"] == {"nvidia.com/gpu": "2"}
+    assert queues["default"]["deserved"] == {"nvidia.com/gpu": "6"}
+    assert "capability" not in queues["default"]
+
+
+def test_a_weight_of_nothing_is_refused_where_it_stands():
+    with pytest.raises(JobFileError) as caught:
+        load_site("queues: {a: {weight: 2}}", "site.yaml", volcano.rules)
+    (problem,) = caught.value.problems
+    assert str(problem).startswith(
+        "site.yaml:1:14: queues.a.weight: nobody says of what this is a part"
+    )

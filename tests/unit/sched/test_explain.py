@@ -106,7 +106,10 @@ def test_cluster_without_nodes_has_an_answer(a_box):
             RoleAsk("w", 1, 1, gpus=1, gpu_kind="h100"),
             "w: here is the only node: needs 1 h100 GPU, has 0",
         ),
-        (RoleAsk("w", 1, 1, gpus=0.5), "w asks for 0.5 GPUs; only whole ones are given"),
+        (
+            RoleAsk("w", 1, 1, gpus=1.5),
+            "w asks for 1.5 GPUs; whole ones are given, or a part of one",
+        ),
         (
             RoleAsk("w", 1, 1, memory=17 * GIB),
             "w: here is the only node: needs 17.0 GiB of memory, has 16.0 GiB",

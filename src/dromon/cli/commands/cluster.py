@@ -20,9 +20,9 @@ SITE = "site.yaml"
 
 def configure(parser: Parser) -> None:
     parser.about(
-        "render: from a site file, which names queues, shares, caps and priorities, print what "
-        "Volcano takes: Queues, PriorityClasses and the scheduler's configuration, sorted and "
-        "always the same, fit for a repository.\n\n"
+        "render: from a site file, which names queues, what they deserve, limits and priorities, "
+        "print what Volcano takes: Queues, PriorityClasses and the scheduler's configuration, "
+        "sorted and always the same, fit for a repository. What Volcano cannot hold is said.\n\n"
         "lint: read a volcano-scheduler.conf, plain or in its ConfigMap, and Queues and "
         "PriorityClasses with it, and find what makes preemption or reclaim do nothing without a "
         "word, evict the wrong ones, or evict for ever. Asks no cluster.",
@@ -68,10 +68,10 @@ def render(args: Namespace) -> int:
     args.files = args.files or [SITE]
     text = contents(args.files[0])
     from dromon.clusters import volcano
-    from dromon.clusters.sitefile import load_site
     from dromon.clusters.writing import to_yaml
+    from dromon.site.file import load_site
 
-    site = load_site(text, args.files[0])
+    site = load_site(text, args.files[0], volcano.rules)
     files = {name: to_yaml(objects) for name, objects in volcano.files(site).items() if objects}
     console = Console()
     if args.output in (None, "yaml"):

@@ -1,4 +1,4 @@
-"""`dromon daemon`: the process that runs jobs on this machine."""
+"""`dromon daemon`: the process that runs jobs on this machine, and the arbiter of a shared one."""
 
 from __future__ import annotations
 
@@ -16,25 +16,38 @@ if TYPE_CHECKING:
     from dromon.cli.calls import Api
     from dromon.cli.parser import Namespace, Parser
 
-ACTIONS = ("status", "start", "stop", "restart", "logs")
+SHARING = ("share", "unshare", "install", "uninstall")
+ACTIONS = ("status", "start", "stop", "restart", "logs", *SHARING, "audit")
+LATEST = 100  # entries of the audit that are shown
 
 
 def configure(parser: Parser) -> None:
     parser.about(
         "The daemon starts by itself with the first command and ends by itself when nothing is "
         "left to do. Stopping or restarting it does not touch running jobs: they go on, and the "
-        "next daemon takes them over.",
+        "next daemon takes them over.\n\n"
+        "On a machine of many users one arbiter decides for all of them: `share` starts it, under "
+        "any account, and every user's daemon finds it by itself. Root's also enforces what it "
+        "decides; `install` has systemd run it.",
         examples="""
 dromon daemon status
 dromon daemon start --stay      do not end when idle
 dromon daemon restart           after an upgrade
+dromon daemon restart --alone   ask no arbiter, until it ends
 dromon daemon logs -f
+dromon daemon share             one queue for all users of this machine
+dromon daemon audit             who did what on it
+sudo dromon daemon install      the same at every start, and enforced
 """,
     )
     parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument("--stay", action="store_true", help="start: do not end when idle")
+    parser.add_argument("--alone", action="store_true", help="restart: without the arbiter")
     parser.add_argument(
-        "--fake-gpus", type=whole, default=0, metavar="N", help="restart: pretend, to try it"
+        "--foreground", action="store_true", help="share: stay, for containers and services"
+    )
+    parser.add_argument(
+        "--fake-gpus", type=whole, default=0, metavar="N", help="restart, share: pretend, to try it"
     )
     parser.add_argument("-f", "--follow", action="store_true", help="logs: go on until Ctrl-C")
     add_output(parser)
@@ -45,11 +58,20 @@ def execute(args: Namespace, api: Api) -> int:
     if args.action == "logs":
         print_log(api.daemon_log(), follow=args.follow)
         return 0
+    if args.action == "audit":
+        return audit(args, api)
     options: dict[str, Any] = {"stay": True} if args.stay else {}
     if args.fake_gpus:
         options["fake_gpus"] = args.fake_gpus
-    found = api.daemon(args.action, **options)
-    found = {key: value for key, value in found.items() if key != "ok"}
+    if args.alone:
+        options["alone"] = True
+    if args.action in SHARING:
+        if args.foreground:
+            options["foreground"] = True
+        said = api.machine().share(args.action, **options)
+    else:
+        said = api.daemon(args.action, **options)
+    found = {key: value for key, value in said.items() if key not in ("ok", "n")}
     if args.output:
         from dromon.cli.plain import print_json
 
@@ -64,12 +86,30 @@ def execute(args: Namespace, api: Api) -> int:
 def check(args: Namespace) -> None:
     from dromon.errors import UsageError
 
-    if args.stay and args.action != "start":
-        raise UsageError(f"daemon {args.action}: --stay is for start")
-    if args.fake_gpus and args.action != "restart":
-        raise UsageError(f"daemon {args.action}: --fake-gpus is for restart")
-    if args.follow and args.action != "logs":
-        raise UsageError(f"daemon {args.action}: --follow is for logs")
+    for option, actions in (
+        ("stay", ("start",)),
+        ("alone", ("restart",)),
+        ("foreground", ("share",)),
+        ("fake_gpus", ("restart", "share")),
+        ("follow", ("logs",)),
+    ):
+        if getattr(args, option) and args.action not in actions:
+            name = option.replace("_", "-")
+            raise UsageError(f"daemon {args.action}: --{name} is for {' and '.join(actions)}")
+
+
+def audit(args: Namespace, api: Api) -> int:
+    found = api.machine().audit(LATEST)
+    if args.output:
+        from dromon.cli.plain import print_json
+
+        print_json(found)
+        return 0
+    for each in found:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each["time"]))
+        words = (when, each["user"], each["action"], each["subject"], each["detail"])
+        sys.stdout.write("  ".join(filter(None, words)) + "\n")
+    return 0
 
 
 def print_log(path: str, *, follow: bool) -> None:
@@ -105,4 +145,12 @@ def sentence(action: str, found: dict[str, Any]) -> str:
     if action == "stop":
         ended = found.get("stopped", True)
         return "the daemon has ended; running jobs go on" if ended else "no daemon was running"
+    if action == "share":
+        how = "is shared already" if found.get("was") else "is shared now"
+        who = f"the arbiter of {found['user']} (process {found['pid']}) decides for everybody"
+        return f"this machine {how}: {who}"
+    if action == "unshare":
+        return "the arbiter has left for good; each user's daemon decides for itself again"
+    if action in ("install", "uninstall"):
+        return str(found["said"])
     return f"the daemon {'runs' if action == 'start' else 'was restarted'} (process {found['pid']})"

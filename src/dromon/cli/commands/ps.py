@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from dromon.cli.parser import Namespace, Parser
     from dromon.cli.table import Cell
     from dromon.engines.base import JobStatus
+    from dromon.places import Listing
 
 EXPLAINED = 8  # waiting jobs whose reason is asked for; each costs the engine a question
+PATIENCE = 0.25  # seconds for the reasons of clusters' jobs; large clusters take longer
 PERIOD = 1.0
 
 
@@ -36,12 +38,16 @@ dromon ps
 dromon ps -a -n 20       the last 20, ended ones too
 dromon ps -w             live, until Ctrl-C
 dromon ps --on prod      only what is there
+dromon ps --all-users    everybody's, on a shared machine
 dromon ps -a -o json | jq -r '.[] | select(.state == "failed") | .id'
 """,
     )
     parser.add_argument("-a", "--all", action="store_true", help="also those that have ended")
     parser.add_argument("-w", "--watch", action="store_true", help="keep showing it, live")
     parser.add_argument("-n", "--limit", type=whole, metavar="N", help="at most the newest N")
+    parser.add_argument(
+        "--all-users", action="store_true", help="of everybody on this shared machine"
+    )
     add_on(parser, "only there (default: here, and the clusters used from here)")
     parser.add_argument("--names", action="store_true", help=SUPPRESS)  # for completion
     add_output(parser)
@@ -50,7 +56,7 @@ dromon ps -a -o json | jq -r '.[] | select(.state == "failed") | .id'
 def execute(args: Namespace, api: Api) -> int:
     if args.watch:
         return watch(args, api)
-    jobs = api.jobs(all=args.all, limit=args.limit, **where(args))
+    jobs = listing(args, api)
     if args.output == "json":
         from dromon.cli.plain import print_json
 
@@ -65,6 +71,18 @@ def execute(args: Namespace, api: Api) -> int:
     if jobs.silent:
         Console().say(unheard(jobs.silent))
     return 0
+
+
+def listing(args: Namespace, api: Api) -> Listing:
+    if not args.all_users:
+        return api.jobs(all=args.all, limit=args.limit, **where(args))
+    if args.all or args.on:
+        from dromon.errors import UsageError
+
+        raise UsageError("--all-users: what runs or waits on this machine, without -a and --on")
+    from dromon.places import Listing
+
+    return Listing(api.machine().everyone(args.limit))
 
 
 def names(job: JobStatus) -> tuple[str, ...]:
@@ -86,6 +104,7 @@ def table(
 ) -> str:
     """Columns that would say the same of every job are left out."""
     hidden = {
+        "#": all("/" in job.id for job in jobs),  # other users' have no number here
         "ON": bool(on) or all(job.on == "local" for job in jobs),
         "QUEUE": all(job.queue in ("", "default", "root.default") for job in jobs),
         "PRIO": len({job.priority for job in jobs}) < 2,
@@ -104,16 +123,34 @@ def table(
         Column("PRIO", right=True, optional=True),
         Column("NOTE", least=16, optional=True),
     )
-    rows = []
-    questions = EXPLAINED
-    for job in jobs:
-        note = short_verdict(job.verdict or {})
-        if job.state in ("queued", "preparing", "starting") and questions:
-            questions -= 1
-            note = waits_for(job, api)
-        rows.append(row(job, note, now))
+    reasons = why_they_wait(jobs, api)
+    rows = [row(job, reasons.get(job.id) or short_verdict(job.verdict or {}), now) for job in jobs]
     kept = [i for i, column in enumerate(columns) if not hidden.get(column.title)]
     return render([columns[i] for i in kept], [[r[i] for i in kept] for r in rows], width, paint)
+
+
+def why_they_wait(jobs: Sequence[JobStatus], api: Api) -> dict[str, str]:
+    """Of the first few. The list is not kept waiting for those of clusters: whose reason is not
+    known in time is shown without, and `dromon why` takes the time."""
+    waiting = [job for job in jobs if job.state in ("queued", "preparing", "starting")]
+    found: dict[str, str] = {}
+    elsewhere = []
+    for job in waiting[:EXPLAINED]:
+        if job.on == "local":
+            found[job.id] = waits_for(job, api)
+        else:
+            elsewhere.append(job)
+    if elsewhere:
+        import threading
+
+        def ask() -> None:
+            for job in elsewhere:
+                found[job.id] = waits_for(job, api)
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(PATIENCE)
+    return dict(found)
 
 
 def waits_for(job: JobStatus, api: Api) -> str:
@@ -156,7 +193,7 @@ def watch(args: Namespace, api: Api) -> int:
         sys.stdout.write("\x1b[?25l\x1b[2J")
     try:
         while True:
-            jobs = api.jobs(all=args.all, limit=args.limit, **where(args))
+            jobs = listing(args, api)
             text = table(jobs, api, time.time(), width_of(1), paint, args.on)
             if jobs.silent:
                 text += paint(unheard(jobs.silent), "dim") + "\n"

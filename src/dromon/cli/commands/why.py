@@ -22,14 +22,20 @@ def configure(parser: Parser) -> None:
         examples="""
 dromon why        the last job
 dromon why 41
+dromon why 41 --if-preempt     whom it would send away; nobody is
 """,
     )
     add_ref(parser, nargs="?")
+    parser.add_argument(
+        "--if-preempt", action="store_true", help="who would have to go for it; on this machine"
+    )
     add_on(parser)
     add_output(parser)
 
 
 def execute(args: Namespace, api: Api) -> int:
+    if args.if_preempt:
+        return if_preempt(args, api)
     waiting = api.why(args.ref, **where(args))
     if args.output:
         from dromon.cli.plain import print_json
@@ -50,5 +56,27 @@ def execute(args: Namespace, api: Api) -> int:
             ran = ran_for(status, time.time())
             since = f" for {format_duration(ran)}" if ran is not None else ""
             lines = [f"{title(status)} does not wait: it has been {status.state}{since}"]
+    sys.stdout.write("".join(line + "\n" for line in lines))
+    return 0
+
+
+def if_preempt(args: Namespace, api: Api) -> int:
+    """A dry run: nobody is sent away by asking."""
+    victims = api.machine().would_preempt(args.ref)
+    if args.output:
+        from dromon.cli.plain import print_json
+
+        print_json(victims)
+        return 0
+    if not victims:
+        sys.stdout.write("nobody would be sent away for it\n")
+        return 0
+    total = format_duration(sum(each["lost"] for each in victims))
+    since = "since their last checkpoints" if len(victims) > 1 else "since its last checkpoint"
+    lines = [f"{len(victims)} would give way, and lose {total} of GPU time {since}:"]
+    for each in victims:
+        part = "" if each["whole"] else f"; only {', '.join(each['members'])}"
+        whose = f"{each['user']}, queue {each['queue']}"
+        lines.append(f"  {each['job']} ({whose}): {format_duration(each['lost'])}{part}")
     sys.stdout.write("".join(line + "\n" for line in lines))
     return 0

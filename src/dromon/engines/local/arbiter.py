@@ -14,18 +14,18 @@ from typing import Any, Protocol
 from dromon.agent.devices import Locks
 from dromon.coordinator.coordinator import Effect, Keep, Send
 from dromon.engines.base import Submission
-from dromon.engines.local import jobs
+from dromon.engines.gang import priority
+from dromon.engines.local import jobs, usage
+from dromon.engines.local.deciding import OwnScheduler, Scheduler
 from dromon.engines.local.jobs import Job
 from dromon.engines.local.journal import Journal, JournalFull, Row
 from dromon.engines.local.machine import Machine
-from dromon.errors import Refused
+from dromon.engines.local.rulebook import Rulebook
 from dromon.lifecycle import events as ev
 from dromon.lifecycle import states
 from dromon.sched import events as sched
-from dromon.sched.asks import Gpu, Placement, RoleAsk
-from dromon.sched.cluster import Cluster
-from dromon.sched.decide import Preempt, Start, decide
-from dromon.sched.placement import can_ever_fit
+from dromon.sched.asks import Placement, RoleAsk
+from dromon.sched.decisions import Preempt, Refuse, Start
 
 log = logging.getLogger("dromon.arbiter")
 PLACEMENT = "_placement"  # journalled beside the gang's events: where the members were put
@@ -44,29 +44,33 @@ class Hands(Protocol):
 
 class Arbiter:
     def __init__(
-        self, journal: Journal, machine: Machine, locks: Locks, hands: Hands, user: str
+        self,
+        journal: Journal,
+        machine: Machine,
+        locks: Locks,
+        hands: Hands,
+        user: str,
+        scheduler: Scheduler | None = None,
+        rulebook: Rulebook | None = None,
+        groups: frozenset[str] = frozenset(),
     ) -> None:
         self.journal = journal
         self.machine = machine
         self.locks = locks
         self.hands = hands
         self.user = user
+        self.groups = groups
+        self.rulebook = rulebook
+        self.kinds = {device.uuid: device.kind for device in machine.gpus}
         self.jobs: dict[str, Job] = {}
-        self.cluster = Cluster()
-        self.cluster.apply(
-            sched.NodeJoined(
-                machine.name,
-                cpus=machine.cpus,
-                memory=machine.memory,
-                gpus=tuple(Gpu(d.uuid, d.kind) for d in machine.gpus),
-            )
+        self.scheduler: Scheduler = scheduler or OwnScheduler(
+            machine, rulebook.rules if rulebook is not None else None
         )
         self._number = journal.last_number()
         self._after: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._touched: dict[str, Job] = {}
         self._awake: dict[str, Job] = {}
         self.late: dict[str, Job] = {}  # something happened to them that watchers do not know yet
-        self._should_decide = False
 
     # ---- jobs come in ---------------------------------------------------------------------------
 
@@ -78,16 +82,19 @@ class Arbiter:
         rows: list[tuple[Row, bool]] = []
         new: list[tuple[Row, Submission, tuple[Any, ...]]] = []
         known = self.journal.jobs([submission.id for submission in submissions])
-        fitting: set[tuple[RoleAsk, ...]] = set()
+        fitting: set[tuple[Any, ...]] = set()
         for submission in submissions:
             row = known.get(submission.id)
             if row is None:
-                asks = role_asks(submission.request)
-                if asks not in fitting:
-                    self.refuse_the_impossible(submission.id, asks)
-                    fitting.add(asks)
+                request = self.admitted(submission.request)
+                submission = submission._replace(request=request)
+                asks = role_asks(request)
                 number += 1
                 row = _row(submission, number, now)
+                alike = (asks, request["queue"], request["gang"]["max_duration"])
+                if alike not in fitting:
+                    self.scheduler.admit(self._submitted(row.id, number, now, request), now)
+                    fitting.add(alike)
                 new.append((row, submission, asks))
                 rows.append((row, True))
             else:
@@ -114,34 +121,50 @@ class Arbiter:
         else:
             self._after.append((self.hands.prepare, (job,)))
 
-    def refuse_the_impossible(self, id: str, asks: tuple[Any, ...]) -> None:
-        for ask in asks:
-            if ask.gpus != int(ask.gpus):
-                raise Refused(
-                    f"role {ask.role} asks for {ask.gpus:g} GPUs; this machine gives whole ones",
-                    hint="Ask for a whole number of GPUs.",
-                )
-        refusal = can_ever_fit(self.cluster, asks)
-        if refusal is not None:
-            raise Refused(
-                f"{id} can never run here: {refusal.text}",
-                hint="`dromon nodes` shows what this machine has.",
-            )
+    def admitted(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The request as the site's rules make it. Raises Refused where they forbid it."""
+        if self.rulebook is None or not self.rulebook.data:
+            return {**request, "priority": priority(request["priority"])}
+        from dromon.engines.local.admission import admitted  # with the models of the site file
+
+        return admitted(self.rulebook.site, request, self.user, self.groups)
+
+    def admit(self, id: str, request: Mapping[str, Any], now: float) -> Mapping[str, Any]:
+        """As it would be submitted. Raises Refused for what could never run here."""
+        request = self.admitted(request)
+        self.scheduler.admit(self._submitted(id, self._number + 1, now, request), now)
+        return request
 
     def _enqueue(self, job: Job, asks: tuple[Any, ...] | None = None) -> None:
-        self.cluster.apply(
-            sched.JobSubmitted(
-                job.id,
-                seq=job.number,
-                time=job.submitted,
-                priority=job.request["priority"],
-                preemptible=job.request["preemptible"],
-                ask=asks or role_asks(job.request),
-                user=self.user,
-                queue=job.request["queue"],
-            )
+        self.scheduler.apply(self._submitted(job.id, job.number, job.submitted, job.request, asks))
+
+    def _submitted(
+        self,
+        id: str,
+        number: int,
+        time: float,
+        request: Mapping[str, Any],
+        asks: tuple[RoleAsk, ...] | None = None,
+    ) -> sched.JobSubmitted:
+        return sched.JobSubmitted(
+            id,
+            seq=number,
+            time=time,
+            priority=request["priority"],
+            preemptible=request["preemptible"],
+            ask=asks or role_asks(request),
+            user=self.user,
+            queue=request["queue"],
+            max_duration=request["gang"]["max_duration"],
+            stop_grace=request["gang"]["stop_grace"],
+            elastic=False,  # the world is fixed for an attempt
+            accepted=True,  # or it is being asked whether it will be
         )
-        self._should_decide = True
+
+    def obey(self, now: float) -> None:
+        """The rules have changed."""
+        if self.rulebook is not None:
+            self.scheduler.apply(sched.RulesChanged(self.rulebook.rules, now))
 
     # ---- things happen --------------------------------------------------------------------------
 
@@ -161,12 +184,14 @@ class Arbiter:
             elif isinstance(effect, ev.Launch):
                 launches.append(effect)
             elif isinstance(effect, ev.Release):
-                self.cluster.apply(sched.JobReleased(job.id))
-                self._let_go(job)
+                self.scheduler.apply(sched.JobReleased(job.id, now))
+                self._let_go(job, now)
             else:
                 self._finish(job, now)
         if launches:
             self._after.append((self.hands.launch, (job, launches)))
+        if job.placement is not None and job.state == states.STOPPING != job.told:
+            self.scheduler.apply(sched.JobStopping(job.id, now))  # its room can be counted on
         self._touched[job.id] = job
 
     def _note(self, job: Job, now: float, event: Mapping[str, Any]) -> None:
@@ -179,9 +204,9 @@ class Arbiter:
         self.happen(job, ev.Prepared(), now)
 
     def _finish(self, job: Job, now: float) -> None:
-        if job.id in self.cluster.jobs:
-            self.cluster.apply(sched.JobEnded(job.id))
-        self._let_go(job)
+        if self.scheduler.knows(job.id):
+            self.scheduler.apply(sched.JobEnded(job.id, now))
+        self._let_go(job, now)
         if job.request["outputs"] and job.gang.attempt:
             self._after.append((self.hands.keep_outputs, (job,)))
         else:
@@ -193,12 +218,13 @@ class Arbiter:
         self._touched[job.id] = job
         self._after.append((self.hands.clean, (job,)))
 
-    def _let_go(self, job: Job) -> None:
+    def _let_go(self, job: Job, now: float) -> None:
         """The members have ended; the descriptors here are the last that hold their GPUs."""
-        job.placement = None
+        if job.placement is not None:
+            self.journal.add_spell(usage.spell(job, self.user, self.kinds, now))
+        job.placement, job.since = None, now
         fds, job.gpu_fds = job.gpu_fds, {}
         self._after.append((_close_all, (list(fds.values()),)))
-        self._should_decide = True
 
     # ---- after a restart of the daemon ----------------------------------------------------------
 
@@ -216,41 +242,47 @@ class Arbiter:
     # ---- who runs next --------------------------------------------------------------------------
 
     def decide(self, now: float) -> None:
-        while self._should_decide:
-            self._should_decide = False
-            for decision in decide(self.cluster, now, seed=0):
+        while self.scheduler.is_due:
+            for decision in self.scheduler.decide(now):
                 job = self.jobs[decision.job]
                 if isinstance(decision, Start):
                     if not self._hold_gpus(job, decision.placement):
-                        self._should_decide = True
-                        break  # somebody else was faster; the cluster knows it now
+                        break  # somebody else was faster; the scheduler knows it now
                     self._start(job, decision.placement, now)
                 elif isinstance(decision, Preempt):
-                    self.cluster.apply(sched.JobStopping(job.id))
-                    event = ev.PreemptRequested(f"made room for {decision.for_job}")
-                    self.happen(job, event, now)
-                else:
+                    self.scheduler.apply(sched.JobStopping(job.id, now, decision.for_job))
+                    self.happen(job, ev.PreemptRequested(_why(decision)), now)
+                elif isinstance(decision, Refuse):
                     self.happen(job, ev.PrepareFailed("impossible", decision.reason), now)
 
     def _start(self, job: Job, placement: Placement, now: float) -> None:
-        self.cluster.apply(sched.JobStarted(job.id, placement))
-        job.placement = placement
+        self.scheduler.apply(sched.JobStarted(job.id, placement, now))
+        job.placement, job.placed = placement, now
         self._note(job, now, {"kind": PLACEMENT, "placement": jobs.placement_json(placement)})
         self.happen(job, ev.Placed(tuple(placement)), now)
 
     def _hold_gpus(self, job: Job, placement: Placement) -> bool:
-        wanted = [gpu for seat in placement.values() for gpu in seat.gpus]
+        wanted = dict.fromkeys(gpu for seat in placement.values() for gpu in seat.gpus)
         held: dict[str, int] = {}
         for uuid in wanted:
-            fd = self.locks.take(uuid, {"user": self.user, "job": job.id})
+            fd = self._take(uuid, job, placement)
             if fd is None:
                 by = self.holder(uuid) or "user unknown"
-                self.cluster.apply(sched.GpuHeld(self.machine.name, uuid, by))
+                self.scheduler.apply(sched.GpuHeld(self.machine.name, uuid, by))
                 _close_all(list(held.values()))
                 return False
             held[uuid] = fd
         job.gpu_fds = held
         return True
+
+    def _take(self, uuid: str, job: Job, placement: Placement) -> int | None:
+        """Parts of one GPU are held by one lock, for whoever has a part of it."""
+        part = any(seat.part < 1 and uuid in seat.gpus for seat in placement.values())
+        if part:
+            for other in self.jobs.values():
+                if uuid in other.gpu_fds:
+                    return os.dup(other.gpu_fds[uuid])
+        return self.locks.take(uuid, {"user": self.user, "job": job.id}, part)
 
     def holder(self, uuid: str) -> str | None:
         """Who has this GPU now, in words."""
@@ -262,22 +294,28 @@ class Arbiter:
             return f"user {user}"
         return str(job) if user == self.user else f"{job} of {user}"
 
+    def look_for_checkpoints(self, changed: Callable[[Job], float]) -> None:
+        """Members do not say when they have saved their work, but the directory does."""
+        for job in self._awake.values():
+            saved = changed(job) if job.placement is not None else 0.0
+            if saved > max(job.saved, job.placed):
+                job.saved = saved
+                self.scheduler.apply(sched.JobCheckpointed(job.id, saved))
+
     def look_for_freed_gpus(self) -> None:
         """Other users' daemons do not tell when they let a GPU go; and ours are in use."""
         for job in self._awake.values():
             for seat in (job.placement or {}).values():
                 for uuid in seat.gpus:
                     self.locks.touch(uuid)
-        for uuid in list(self.cluster.nodes[self.machine.name].held):
+        for uuid in list(self.scheduler.held()):
             if self.locks.holder(uuid) is None:
-                self.cluster.apply(sched.GpuFreed(self.machine.name, uuid))
-                self._should_decide = True
+                self.scheduler.apply(sched.GpuFreed(self.machine.name, uuid))
 
     @property
     def waits_for_others(self) -> bool:
         """Somebody is in the queue, and another user's daemon has GPUs of this machine."""
-        held = self.cluster.nodes[self.machine.name].held
-        return bool(held) and any(self.cluster.lines.values())
+        return bool(self.scheduler.held()) and self.scheduler.someone_waits
 
     # ---- to disk, then to the world -------------------------------------------------------------
 
@@ -287,7 +325,7 @@ class Arbiter:
         Raises JournalFull when the disk refuses: then nothing is carried out, and a later flush
         goes on where this one stopped.
         """
-        while self._should_decide or self._touched or self._after:
+        while self.scheduler.is_due or self._touched or self._after:
             self.decide(now)
             for job in self._touched.values():
                 self._tell_row(job)
@@ -374,6 +412,12 @@ def _row(submission: Submission, number: int, now: float) -> Row:
 def _policies(request: Mapping[str, Any]) -> list[str]:
     gang = request["gang"]
     return [*gang["policies"], *(key for role in gang["roles"] for key in role["policies"])]
+
+
+def _why(decision: Preempt) -> str:
+    if decision.reason == "reclaim":
+        return f"gave back what its queue had borrowed, for {decision.for_job}"
+    return f"made room for {decision.for_job}"
 
 
 def _close_all(fds: list[int]) -> None:

@@ -26,9 +26,10 @@ class WentAway(DaemonUnreachable):
 class Client:
     """Asks one home's daemon. Each question has its own connection, so threads may share it."""
 
-    def __init__(self, home: Home, fake_gpus: int = 0) -> None:
+    def __init__(self, home: Home, fake_gpus: int = 0, alone: bool = False) -> None:
         self.home = home
         self.fake_gpus = fake_gpus
+        self.alone = alone  # a daemon started from here asks no arbiter
 
     def ask(self, op: str, **fields: Any) -> Message:
         """One question, one answer; an error of the daemon's is raised here."""
@@ -112,15 +113,16 @@ class Client:
             os.unlink(said)
         ready, theirs = os.pipe()
         command = [sys.executable, "-m", "dromon.engines.local.spawn", "--home", self.home.root]
-        fake = self.fake_gpus or _fake_gpus()
+        fake = self.fake_gpus or pretended_gpus()
         command += ["--fake-gpus", str(fake)] * bool(fake) + ["--stay"] * stay
+        command += ["--alone"] * self.alone
         command += ["--ready", str(theirs)]
         crash = os.path.join(self.home.runtime, "daemon.crash")
         try:
             with open(crash, "wb") as errors:
                 subprocess.run(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
-                    cwd="/", start_new_session=True, env=_environment(), pass_fds=(theirs,),
+                    cwd="/", start_new_session=True, env=daemon_environment(), pass_fds=(theirs,),
                     check=True,
                 )  # fmt: skip
             os.close(theirs)
@@ -215,7 +217,7 @@ def peer_uid(sock: socket.socket) -> int:
     return uid
 
 
-def _environment() -> dict[str, str]:
+def daemon_environment() -> dict[str, str]:
     """The daemon keeps none of the caller's secrets: only what finding programs and files needs."""
     keep = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH")
     prefixes = (
@@ -239,7 +241,7 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _fake_gpus() -> int:
+def pretended_gpus() -> int:
     said = os.environ.get("DROMON_FAKE_GPUS", "").strip() or "0"
     if not said.isdecimal():
         raise UsageError(f"DROMON_FAKE_GPUS={said}: expected how many, 0 or more")

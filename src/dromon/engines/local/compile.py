@@ -6,7 +6,7 @@ from typing import Any
 
 from dromon import frameworks
 from dromon.engines.base import Launch, Submission
-from dromon.engines.gang import gang_plan, priority
+from dromon.engines.gang import gang_plan
 from dromon.errors import Refused
 from dromon.spec import Job
 from dromon.spec.interpolate import volume_paths
@@ -16,7 +16,7 @@ LACKS = {
     "environment.image": "members run as processes of this machine, not in containers",
     "hdfs": "name nodes and their tokens belong to clusters",
     "node_label": "this machine has no labels",
-    "acls": "a job belongs to the user who submitted it",
+    "acls": "they count on a shared machine only (`dromon daemon share`)",
     "tensorboard": "no TensorBoard is started; point one at the directory",
     "total_gpus": "give replicas and gpus",
 }
@@ -56,7 +56,7 @@ def compile_launch(launch: Launch, record: str, job: Job | None = None) -> Submi
         "job": launch.job,
         "framework": job.framework,
         "queue": job.queue,
-        "priority": priority(job.priority),
+        "priority": job.priority,  # a number once the site's classes are known, at submit
         "preemptible": job.preemptible,
         "roles": roles,
         "gang": gang_plan(launch.id, job).to_json(),

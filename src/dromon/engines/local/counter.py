@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dromon.engines.local.daemon import Daemon
 
 log = logging.getLogger("dromon.desk")
+DRAINED = "drained"  # in the journal's meta: nothing new is put on this machine
 BUG = "This is a fault of Dromon's; `dromon daemon logs` has the details."
 
 
@@ -43,6 +44,10 @@ class Counter:
         if not found:
             raise JobNotFound(f"there is no job {ref!r}")
         return found[0]
+
+    @property
+    def is_drained(self) -> bool:
+        return bool(self.daemon.journal.get(DRAINED))
 
     def _in_thread(self, work: Callable[[], Any], done: Callable[["Future[Any]"], None]) -> None:
         future = self.daemon.runner.threads.submit(work)

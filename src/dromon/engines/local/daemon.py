@@ -9,17 +9,21 @@ import asyncio
 import fcntl
 import gc
 import getpass
+import grp
 import json
 import logging
 import os
 import signal
+import socket
+import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from logging.handlers import RotatingFileHandler
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dromon import __version__
-from dromon.agent.devices import Locks
+from dromon.agent.devices import VARIABLES, Locks
 from dromon.agent.frames import Message
 from dromon.agent.record import Record
 from dromon.coordinator.coordinator import BYE, STALE, Effect, Keep, Send
@@ -28,6 +32,7 @@ from dromon.engines.home import Home
 from dromon.engines.intake import Intake
 from dromon.engines.local import recovery, server
 from dromon.engines.local.arbiter import Arbiter
+from dromon.engines.local.cgroups import Cgroups
 from dromon.engines.local.client import START_LIMIT
 from dromon.engines.local.clock import Clock
 from dromon.engines.local.desk import Desk
@@ -35,11 +40,17 @@ from dromon.engines.local.jobs import Job
 from dromon.engines.local.journal import Journal, JournalFull
 from dromon.engines.local.lines import Lines
 from dromon.engines.local.machine import survey
+from dromon.engines.local.rulebook import Rulebook
 from dromon.engines.local.runner import Runner
+from dromon.engines.local.shared import place as shared
 from dromon.engines.local.starts import Starts
 from dromon.errors import DromonError
 from dromon.lifecycle import events as ev
+from dromon.sched.rules import Rules
 from dromon.storage.blobs import BlobStore
+
+if TYPE_CHECKING:
+    from dromon.engines.local.shared.scheduler import SharedScheduler
 
 log = logging.getLogger("dromon.daemon")
 IDLE = 900.0  # leaves after so long without jobs and commands
@@ -53,28 +64,44 @@ RETRY = 1.0  # after the disk refused the journal
 class Daemon:
     """Everything of one user's daemon, living on one loop."""
 
-    def __init__(self, home: Home, fake_gpus: int, stay: bool, idle: float = IDLE) -> None:
+    def __init__(
+        self, home: Home, fake_gpus: int, stay: bool, idle: float = IDLE, alone: bool = False
+    ) -> None:
         self.home = home
         self.loop = asyncio.get_running_loop()
+        self.alone = alone
+        self.place = None if alone else shared.find()  # of the arbiter that decides for us
+        self.begins_anew = False  # another one is to decide from now on
         self.stay = stay
         self.idle = idle
         self.started = time.time()
         self.journal = Journal(home.journal)
         self.clock = Clock(self.journal)
         self.blobs = BlobStore(home.blobs)
+        if self.place is not None:  # which GPUs are handed out is the arbiter's to say
+            for variable in (name for names in VARIABLES.values() for name in names):
+                os.environ.pop(variable, None)
         self.machine = survey(fake_gpus)
         # Fake GPUs are this home's own, unless it is told to share them.
         own = fake_gpus and "DROMON_GPU_LOCKS" not in os.environ
-        locks = Locks(home.path("gpus") if own else None)
+        pretended = self.place.path(shared.GPUS) if self.place else home.path("gpus")
+        locks = Locks(pretended if own else None, together=self.place is not None)
         user = getpass.getuser()
         self.lines = Lines(self.loop, self)
         self.starts = Starts(self.loop, self._send, int(self.machine.cpus))
         self.runner = Runner(
             home, self.machine, self.blobs, locks, self.lines, user, self.loop,
-            happen=self.happen, built=self.built, kept=self.kept,
+            happen=self.happen, built=self.built, kept=self.kept, begin=self._begin_launcher,
         )  # fmt: skip
-        self.arbiter = Arbiter(self.journal, self.machine, locks, self, user)
-        self.desk = Desk(self, Intake(self.blobs, home.path("index")))
+        self.shared: SharedScheduler | None = None  # most machines need none of its modules
+        self.rulebook = Rulebook(self.journal) if self.place is None else self._share(self.place)
+        self.rulebook.read(self.clock.now())
+        self.rulebook.changed = self._obey
+        self.arbiter = Arbiter(
+            self.journal, self.machine, locks, self, user, self.shared, self.rulebook, _groups()
+        )
+        intake = Intake(self.blobs, home.path("index"))
+        self.desk = self._desk(intake)
         self.agents: dict[int, server.Peer] = {}
         self.commands: set[server.Command] = set()
         self.last_used = self.loop.time()
@@ -85,6 +112,66 @@ class Daemon:
         self._tell_is_due = False
         self._alarm: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
+
+    # ---- a shared machine -----------------------------------------------------------------------
+
+    def _share(self, at: shared.Place) -> Rulebook:
+        """The arbiter there decides, by its own rules."""
+        from dromon.engines.local.shared.door import Door
+        from dromon.engines.local.shared.rulebook import SharedRulebook
+        from dromon.engines.local.shared.scheduler import SharedScheduler
+
+        def acls(id: str) -> Mapping[str, Any]:
+            job = self.arbiter.jobs.get(id)
+            return (job.request["job"].get("acls") or {}) if job else {}
+
+        def stop(id: str, by: str, grace: float | None) -> None:
+            job = self.arbiter.jobs.get(id)
+            if job is not None:
+                self.happen(job, ev.StopRequested(by=by, grace=grace))
+
+        gpus = [device.uuid for device in self.machine.gpus]
+        book = SharedRulebook(at, self.home.path("rules.json"))
+        self.shared = SharedScheduler(
+            at,
+            self.home.root,
+            gpus,
+            self.loop,
+            acls,
+            self.due,
+            stop,
+            book,
+            Door(at, self.home.root),
+        )
+        return book
+
+    def _desk(self, intake: Intake) -> Desk:
+        if self.shared is None:
+            return Desk(self, intake)
+        from dromon.engines.local.shared.desk import SharedDesk
+
+        return SharedDesk(self, intake, self.shared)
+
+    def _begin_launcher(self) -> socket.socket | None:
+        """Where root shares this machine it begins our launcher, inside our cgroup."""
+        begun = shared.launcher(self.place) if self.place is not None else None
+        if begun is None:
+            return None
+        sock, version, cgroup = begun
+        cgroups = Cgroups(cgroup, version) if version else None
+        self.machine = self.runner.machine = replace(self.machine, cgroups=cgroups)
+        return sock
+
+    def _look_who_decides(self) -> None:
+        """An arbiter has come, or has left for good: begin anew, which touches no job."""
+        if not self.alone and shared.find() != self.place:
+            log.info("who decides has changed: %s", shared.find())
+            self.begins_anew = True
+            self.done.set()
+
+    def _obey(self, rules: Rules) -> None:
+        self.arbiter.obey(self.clock.now())
+        self.due()
 
     # ---- the arbiter's hands --------------------------------------------------------------------
 
@@ -179,13 +266,16 @@ class Daemon:
         self.due()
 
     def _set_alarm(self) -> None:
-        """Wake up when the first gang wants to."""
+        """Wake up when the first gang wants to, or the scheduler."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
         wakes = [job.gang.wake_at for job in self.arbiter.awake() if job.gang.wake_at is not None]
+        now = self.clock.now()
+        if (at := self.arbiter.scheduler.wakes(now)) is not None:
+            wakes.append(at)
         if wakes:
-            delay = max(0.0, min(wakes) - self.clock.now())
+            delay = max(0.0, min(wakes) - now)
             self._alarm = self.loop.call_later(delay + 0.001, self._tick)
 
     def _tick(self) -> None:
@@ -193,6 +283,7 @@ class Daemon:
         for job in list(self.arbiter.awake()):
             if job.gang.wake_at is not None and job.gang.wake_at <= now:
                 self.arbiter.happen(job, ev.Tick(), now)
+        self.arbiter.scheduler.tick()
         self.due()
 
     # ---- agents ---------------------------------------------------------------------------------
@@ -251,6 +342,8 @@ class Daemon:
 
     async def run(self, ready: int) -> None:
         recovery.recover(self.arbiter, self.home, self.clock.now(), self.clock.same_boot)
+        if self.shared is not None:
+            self.shared.open()
         self.runner.start_launcher()
         agents = await server.listen(self.home.agents_socket, lambda: server.Agent(self))
         self.flush()
@@ -266,6 +359,8 @@ class Daemon:
             await self.done.wait()
         finally:
             sweeper.cancel()
+            if self.shared is not None:
+                self.shared.close()
             commands.close()
             agents.close()
             os.unlink(self.home.socket)
@@ -273,6 +368,14 @@ class Daemon:
             self.runner.close()
             self.journal.close()
             log.info("daemon leaves")
+
+    def _saved(self, job: Job) -> float:
+        """When the job's checkpoints last changed, as this daemon counts time."""
+        try:
+            changed = os.stat(Record(self.home.record(job.id)).checkpoints).st_mtime
+        except OSError:
+            return 0.0
+        return changed + self.clock.now() - time.time()
 
     def _command(self) -> server.Command:
         wire = server.Command(self.desk.answer, self.commands.discard)
@@ -286,7 +389,10 @@ class Daemon:
             await asyncio.sleep(beat)
             try:
                 self.lines.look_around()
+                self._look_who_decides()
                 self.arbiter.look_for_freed_gpus()
+                self.arbiter.look_for_checkpoints(self._saved)
+                self.rulebook.read(self.clock.now())
                 recovery.sweep(self.arbiter, self.home, self.clock.now())
                 self.due()
                 self.commands = {c for c in self.commands if c.is_open}
@@ -296,6 +402,17 @@ class Daemon:
                     self.done.set()
             except Exception:
                 log.exception("sweeping")
+
+
+def _groups() -> frozenset[str]:
+    """Those of this process, by name; a group without one is nobody's in a site file."""
+    found = set()
+    for gid in {os.getgid(), *os.getgroups()}:
+        try:
+            found.add(grp.getgrgid(gid).gr_name)
+        except KeyError:
+            pass
+    return frozenset(found)
 
 
 def is_bye(effect: Effect) -> bool:
@@ -308,16 +425,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fake-gpus", type=int, default=0)
     parser.add_argument("--stay", action="store_true")
     parser.add_argument("--idle", type=float, default=IDLE, metavar="SECONDS")
+    parser.add_argument("--alone", action="store_true")
     parser.add_argument("--ready", type=int, default=-1)
     options = parser.parse_args(arguments)
     home = Home(options.home)
+    begins_anew = False
     try:
         home.make()
-        lock = _only_one(home)
+        lock = take_lock(home.path("daemon.pid"), home.socket)
         if lock is None:
             return 0  # another daemon serves this home already
         _log_to(home)
-        asyncio.run(_serve(home, options))
+        begins_anew = asyncio.run(_serve(home, options))
     except DromonError as error:
         # The command that started us waits for a socket or for this.
         with open(os.path.join(home.runtime, "daemon.error"), "w") as file:
@@ -326,27 +445,35 @@ def main(arguments: list[str] | None = None) -> int:
     # Without waiting for builders and copiers: what they leave half done is done again by the
     # next daemon, and that one must not wait for an hour's build.
     logging.shutdown()
+    if begins_anew:
+        words = ["--home", home.root, "--fake-gpus", str(options.fake_gpus)]
+        words += ["--stay"] * options.stay + ["--idle", str(options.idle)]
+        os.execv(sys.executable, [sys.executable, "-m", "dromon.engines.local.daemon", *words])
     os._exit(0)
 
 
-async def _serve(home: Home, options: argparse.Namespace) -> None:
-    daemon = Daemon(home, options.fake_gpus, options.stay, options.idle)
+async def _serve(home: Home, options: argparse.Namespace) -> bool:
+    """Whether it is to begin anew."""
+    daemon = Daemon(home, options.fake_gpus, options.stay, options.idle, options.alone)
     for number in (signal.SIGTERM, signal.SIGINT):
         daemon.loop.add_signal_handler(number, daemon.done.set)
     await daemon.run(options.ready)
+    options.stay = daemon.stay
+    return daemon.begins_anew
 
 
-def _only_one(home: Home) -> int | None:
-    """The descriptor that makes this the home's daemon, or None when there is another. One that
-    no longer answers is on its way out, or on its way in; which, a moment will show."""
-    fd = os.open(home.path("daemon.pid"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def take_lock(path: str, serving: str) -> int | None:
+    """The descriptor that makes this the one that serves that socket, or None when there is
+    another. One that no longer answers is on its way out, or on its way in; which, a moment will
+    show."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + START_LIMIT
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            if server.answers(home.socket) or time.monotonic() > deadline:
+            if server.answers(serving) or time.monotonic() > deadline:
                 os.close(fd)
                 return None
             time.sleep(0.01)
@@ -359,3 +486,7 @@ def _log_to(home: Home) -> None:
     handler = RotatingFileHandler(home.path("daemon.log"), maxBytes=4 << 20, backupCount=2)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

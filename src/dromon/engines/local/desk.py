@@ -12,6 +12,7 @@ from typing import Any
 from dromon import __version__
 from dromon.agent.frames import Message
 from dromon.engines.local import collect
+from dromon.engines.local.administration import Administration
 from dromon.engines.local.counter import BUG, disk_error, log
 from dromon.engines.local.journal import Row
 from dromon.engines.local.questions import Questions
@@ -21,7 +22,7 @@ from dromon.errors import DromonError, UsageError, VersionMismatch
 from dromon.lifecycle import events as ev
 
 
-class Desk(Submissions, Questions):
+class Desk(Submissions, Questions, Administration):
     def answer(self, wire: Command, message: Message) -> None:
         if self.daemon.done.is_set() and message.get("op") != "daemon_stop":
             wire.transport.abort()  # it is leaving; whoever asks is answered by the next one

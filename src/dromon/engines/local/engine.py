@@ -28,9 +28,9 @@ from dromon.engines.local.client import Client
 class LocalEngine:
     name = "local"
 
-    def __init__(self, root: str | None = None, *, fake_gpus: int = 0) -> None:
+    def __init__(self, root: str | None = None, *, fake_gpus: int = 0, alone: bool = False) -> None:
         self.home = Home(root)
-        self.client = Client(self.home, fake_gpus)
+        self.client = Client(self.home, fake_gpus, alone)
 
     @property
     def blobs(self) -> str:
@@ -91,12 +91,18 @@ class LocalEngine:
         return found
 
     def find(self, ref: str) -> JobRef:
+        if "/" in ref:  # another user's, as `ps --all-users` shows it
+            return ref
         return str(self.client.ask("find", ref=ref)["id"])
 
     def show(self, ref: str) -> Mapping[str, Any]:
         return self.client.ask("show", ref=ref)
 
     def status(self, ref: JobRef) -> JobStatus:
+        if "/" in ref:
+            from dromon.engines.local.shared import neighbours
+
+            return neighbours.status(ref)
         return status(self.client.ask("status", ref=ref)["status"])
 
     def list(self, where: Filter) -> Sequence[JobStatus]:
@@ -134,6 +140,10 @@ class LocalEngine:
         return status(watch.status)
 
     def why(self, ref: JobRef) -> Waiting | None:
+        if "/" in ref:
+            from dromon.engines.local.shared import neighbours
+
+            return neighbours.why(ref)
         found = self.client.ask("why", ref=ref)["waiting"]
         if found is None:
             return None
@@ -144,6 +154,10 @@ class LocalEngine:
         self.stop_ref(ref, grace)
 
     def stop_ref(self, ref: str, grace: float | None = None) -> Mapping[str, Any]:
+        if "/" in ref:
+            from dromon.engines.local.shared import neighbours
+
+            return neighbours.stop(ref, grace)
         return self.client.ask("stop", ref=ref, grace=grace)
 
     def logs(self, ref: JobRef, follow: bool) -> Iterator[LogLine]:
@@ -162,6 +176,10 @@ class LocalEngine:
     ) -> Iterator[LogLine]:
         from dromon.engines.local.logs import lines
 
+        if "/" in ref:
+            from dromon.engines.local.shared import neighbours
+
+            return neighbours.lines(ref, follow=follow, tail=tail)
         return lines(
             self.client, self.find(ref), follow=follow, ranks=ranks, members=members, since=since,
             tail=tail, every_run=every_run,
@@ -173,6 +191,45 @@ class LocalEngine:
 
     def queues(self) -> Sequence[Queue]:
         return [Queue(**q) for q in self.client.ask("queues")["queues"]]
+
+    # ---- what only this machine's scheduler has -------------------------------------------------
+
+    def queue_views(self) -> Mapping[str, Any]:
+        """{"views": the tree with all that is known, the root first, "notes": sentences}."""
+        return self.client.ask("queues")
+
+    def change_queue(
+        self, action: str, name: str, settings: Sequence[str] = ()
+    ) -> Mapping[str, Any]:
+        """`action`: set, drain, open, rm. {"version", "notes"}."""
+        if action == "set":
+            return self.client.ask("queue_set", queue=name, settings=[*settings])
+        if action == "rm":
+            return self.client.ask("queue_remove", queue=name)
+        return self.client.ask("queue_open", queue=name, open=action == "open")
+
+    def queue_history(self, limit: int) -> Sequence[Mapping[str, Any]]:
+        found: Sequence[Mapping[str, Any]] = self.client.ask("queue_history", limit=limit)[
+            "versions"
+        ]
+        return found
+
+    def drain_node(self, name: str | None, drain: bool) -> Mapping[str, Any]:
+        return self.client.ask("node_drain", node=name, drain=drain)
+
+    def would_preempt(self, ref: str) -> Sequence[Mapping[str, Any]]:
+        """Whom a waiting job would send away, if it could: {"job", "user", "queue", "lost"}."""
+        found: Sequence[Mapping[str, Any]] = self.client.ask("would_preempt", ref=ref)["victims"]
+        return found
+
+    def report(self, start: float) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.client.ask("report", start=start)["report"]
+        return found
+
+    def history(self, since: float = 0.0) -> Sequence[Mapping[str, Any]]:
+        """Every job submitted since then, with what it asked for and how long it ran."""
+        found: Sequence[Mapping[str, Any]] = self.client.ask("history", since=since)["jobs"]
+        return found
 
     def run_file(self, ref: str, member: str, run: int, name: str) -> str | None:
         import os
@@ -194,6 +251,29 @@ class LocalEngine:
     def record(self, id: str) -> str:
         """Where the job's record lies."""
         return self.home.record(id)
+
+    # ---- a machine of many users ----------------------------------------------------------------
+
+    def share(
+        self, action: str, *, fake_gpus: int = 0, foreground: bool = False
+    ) -> Mapping[str, Any]:
+        """share, unshare, install, uninstall; how the arbiter is then."""
+        from dromon.engines.local.shared import control
+
+        return control.act(action, fake_gpus, foreground)
+
+    def everyone(self, limit: int | None = None) -> Sequence[JobStatus]:
+        """The jobs of all users of this machine, as its arbiter knows them."""
+        from dromon.engines.local.shared import neighbours
+
+        found = neighbours.jobs()
+        return found if limit is None else found[-limit:]
+
+    def audit(self, limit: int) -> Sequence[Mapping[str, Any]]:
+        """Who did what on this shared machine, oldest first."""
+        from dromon.engines.local.shared import neighbours
+
+        return neighbours.audit(limit)
 
 
 def status(data: dict[str, Any]) -> JobStatus:

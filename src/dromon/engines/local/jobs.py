@@ -29,6 +29,9 @@ class Job:
         self.environment: Mapping[str, Any] = request["environment"]  # replaced once it is built
         self.seq = 0  # of the last event on the journal
         self.placement: Placement | None = None
+        self.placed = 0.0  # when it got that
+        self.since = row.submitted  # when it began to wait for its next placement
+        self.saved = 0.0  # when its checkpoints last changed
         self.gpu_fds: dict[str, int] = {}  # device -> the descriptor that holds it
         self.watchers: list[Watcher] = []
         self.ended: float | None = None
@@ -114,12 +117,13 @@ def is_prepared(request: Mapping[str, Any]) -> bool:
 
 
 def placement_json(placement: Placement) -> dict[str, Any]:
-    return {m: [s.node, s.cpus, s.memory, list(s.gpus)] for m, s in placement.items()}
+    return {m: [s.node, s.cpus, s.memory, list(s.gpus), s.part] for m, s in placement.items()}
 
 
 def placement_of(data: Mapping[str, Any]) -> Placement:
     return {
-        m: Share(node, cpus, memory, tuple(gpus)) for m, (node, cpus, memory, gpus) in data.items()
+        m: Share(node, cpus, memory, tuple(gpus), *part)
+        for m, (node, cpus, memory, gpus, *part) in data.items()
     }
 
 

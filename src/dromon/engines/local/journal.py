@@ -28,6 +28,16 @@ CREATE TABLE IF NOT EXISTS events (
   job TEXT NOT NULL, seq INTEGER NOT NULL, time REAL NOT NULL, event TEXT NOT NULL,
   PRIMARY KEY (job, seq)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spells (
+  job TEXT NOT NULL, start REAL NOT NULL, end REAL NOT NULL, since REAL NOT NULL,
+  user TEXT NOT NULL, queue TEXT NOT NULL, priority INTEGER NOT NULL, amounts TEXT NOT NULL,
+  PRIMARY KEY (job, start)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS spells_end ON spells(end);
+CREATE TABLE IF NOT EXISTS rules (
+  version INTEGER PRIMARY KEY, time REAL NOT NULL, user TEXT NOT NULL, what TEXT NOT NULL,
+  site TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 _REMOVED = "removed:"  # in meta: a job forgotten whose record may still lie there
@@ -50,6 +60,29 @@ class Row(NamedTuple):
 
 
 _COLUMNS = ", ".join(Row._fields)
+
+
+class Spell(NamedTuple):
+    """What a job held, from when to when. Kept when the job itself is forgotten: it was used."""
+
+    job: str
+    start: float
+    end: float
+    since: float  # when it began to wait for this
+    user: str
+    queue: str
+    priority: int
+    amounts: Mapping[str, float]  # "cpus", "memory", "gpus", "gpus.KIND"
+
+
+class Version(NamedTuple):
+    """The rules of the site as they were changed once."""
+
+    version: int
+    time: float
+    user: str
+    what: str
+    site: Mapping[str, Any]
 
 
 class JournalFull(EngineError):
@@ -121,6 +154,15 @@ class Journal:
         for job in jobs:
             self._pending.append(("DELETE FROM meta WHERE key=?", (_REMOVED + job,)))
 
+    def add_spell(self, spell: Spell) -> None:
+        """The same spell twice is one."""
+        values = (*spell[:-1], _encode(spell.amounts))
+        self._pending.append(("INSERT OR REPLACE INTO spells VALUES (?,?,?,?,?,?,?,?)", values))
+
+    def add_version(self, version: Version) -> None:
+        values = (*version[:-1], _encode(version.site))
+        self._pending.append(("INSERT INTO rules VALUES (?,?,?,?,?)", values))
+
     def put(self, key: str, value: str) -> None:
         self._pending.append(("INSERT OR REPLACE INTO meta VALUES (?,?)", (key, value)))
 
@@ -187,6 +229,9 @@ class Journal:
     def latest(self, limit: int) -> list[Row]:
         return list(self._rows("ORDER BY number DESC LIMIT ?", limit))
 
+    def submitted_since(self, time: float) -> list[Row]:
+        return list(self._rows("WHERE submitted >= ? ORDER BY number", time))
+
     def ended_before(self, time: float) -> list[Row]:
         return list(self._rows("WHERE ended IS NOT NULL AND ended < ? ORDER BY number", time))
 
@@ -204,6 +249,17 @@ class Journal:
     def events(self, job: str) -> list[tuple[float, dict[str, Any]]]:
         found = self._db.execute("SELECT time, event FROM events WHERE job=? ORDER BY seq", (job,))
         return [(time, json.loads(event)) for time, event in found]
+
+    def spells(self, since: float) -> Iterator[Spell]:
+        """Those that ended after this, in the order in which they did."""
+        found = self._db.execute("SELECT * FROM spells WHERE end > ? ORDER BY end, job", (since,))
+        for each in found:
+            yield Spell._make((*each[:-1], json.loads(each[-1])))
+
+    def versions(self, limit: int) -> list[Version]:
+        """The newest first."""
+        found = self._db.execute("SELECT * FROM rules ORDER BY version DESC LIMIT ?", (limit,))
+        return [Version._make((*each[:-1], json.loads(each[-1]))) for each in found]
 
     def last_number(self) -> int:
         kept = int(self.get("last_number") or 0)  # numbers of removed jobs are not given again

@@ -1,12 +1,13 @@
 """What commands ask about jobs and about this machine. Nothing is changed here."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from dromon.agent.frames import Message
 from dromon.agent.record import Record
 from dromon.engines import outputs
-from dromon.engines.local import jobs
+from dromon.engines.local import jobs, report, usage
 from dromon.engines.local.arbiter import ENVIRONMENT
 from dromon.engines.local.compile import LACKS
 from dromon.engines.local.counter import Counter
@@ -15,9 +16,10 @@ from dromon.engines.local.progress import bar
 from dromon.engines.local.recovery import rebuild
 from dromon.engines.local.server import Command
 from dromon.lifecycle import states
-from dromon.sched.explain import explain
 
-_WAITING = ("sentence", "reason", "position", "holders", "missing", "unblock")
+_WAITING = (
+    "sentence", "reason", "position", "holders", "missing", "unblock", "start", "sure",
+)  # fmt: skip
 
 
 class Questions(Counter):
@@ -84,8 +86,17 @@ class Questions(Counter):
             )
         if job.state != states.QUEUED:
             return None
-        waiting = explain(self.daemon.arbiter.cluster, job.id, now)
-        return {name: getattr(waiting, name) for name in _WAITING}
+        waiting = self.daemon.arbiter.scheduler.why(job.id, now)
+        found = {name: getattr(waiting, name) for name in _WAITING}
+        if self.is_drained:
+            found["sentence"] += f"; {self.daemon.machine.name} is drained, and nothing starts"
+            found["unblock"] = ["dromon node open"]
+        return found
+
+    def on_would_preempt(self, wire: Command, message: Message) -> Message:
+        row = self.find(message["ref"])
+        scheduler, now = self.daemon.arbiter.scheduler, self.daemon.clock.now()
+        return {"victims": scheduler.would_preempt(row.id, now)}
 
     def on_show(self, wire: Command, message: Message) -> Message:
         row = self.find(message["ref"])
@@ -124,15 +135,20 @@ class Questions(Counter):
                     "gpus": len(machine.gpus),
                 },
                 "grace": None,
-                "queues": ["default"],
+                "queues": self._queues(),
                 "enforced": machine.enforced,
                 "lacks": dict(LACKS),
             }
         }
 
+    def _queues(self) -> list[str]:
+        """Those a job may name."""
+        views = self.daemon.arbiter.scheduler.queues(self.daemon.clock.now())
+        parents = {view["parent"] for view in views}
+        return [view["name"] for view in views if view["name"] not in parents and view["open"]]
+
     def on_nodes(self, wire: Command, message: Message) -> Message:
         machine, arbiter = self.daemon.machine, self.daemon.arbiter
-        left = arbiter.cluster.nodes[machine.name].free
         held = {
             gpu: job.id
             for job in arbiter.jobs.values()
@@ -149,8 +165,7 @@ class Questions(Counter):
             for d in machine.gpus
         ]  # fmt: skip
         free = {
-            "cpus": left.cpus / 1000,
-            "memory": left.memory,
+            **arbiter.scheduler.free(),
             "gpus": sum(1 for g in gpus if g["job"] is None and g["holder"] is None),
         }
         node = {
@@ -158,14 +173,75 @@ class Questions(Counter):
             "total": {"cpus": machine.cpus, "memory": machine.memory, "gpus": len(machine.gpus)},
             "free": free,
             "gpus": gpus,
-            "notes": [f"{limit}: {how}" for limit, how in machine.enforced.items()],
+            "notes": [
+                *["it is drained: what runs goes on, nothing new starts"] * self.is_drained,
+                *(f"{limit}: {how}" for limit, how in machine.enforced.items()),
+            ],
         }
         return {"nodes": [node]}
 
     def on_queues(self, wire: Command, message: Message) -> Message:
-        running = sum(1 for j in self.daemon.arbiter.jobs.values() if j.placement)
-        queued = len(self.daemon.arbiter.jobs) - running
-        return {"queues": [{"name": "default", "running": running, "queued": queued}]}
+        """As every engine shows them; `views` have all that is known here."""
+        daemon = self.daemon
+        views = daemon.arbiter.scheduler.queues(daemon.clock.now())
+        return {
+            "queues": [_brief(view, views[0]) for view in views if view["name"] != "root"],
+            "views": views,
+            "notes": daemon.rulebook.notes if daemon.rulebook is not None else [],
+        }
+
+    def on_report(self, wire: Command, message: Message) -> Message | None:
+        daemon, now = self.daemon, self.daemon.clock.now()
+        start, machine, arbiter = float(message["start"]), self.daemon.machine, daemon.arbiter
+        spells = [
+            *daemon.journal.spells(start),
+            *usage.under_way(arbiter.jobs.values(), arbiter.user, arbiter.kinds, now),
+        ]
+        total = {"cpus": machine.cpus, "memory": machine.memory, "gpus": len(machine.gpus)}
+        queues = arbiter.scheduler.queues(now)
+        self._later(wire, lambda: {"report": report.report(spells, total, queues, start, now)})
+        return None
+
+    def on_history(self, wire: Command, message: Message) -> None:
+        """Every job submitted since then, as a trace of what this machine was asked to do."""
+        since = float(message.get("since") or 0.0)
+        ran: dict[str, float] = {}
+        for spell in self.daemon.journal.spells(since):
+            ran[spell.job] = ran.get(spell.job, 0.0) + spell.end - spell.start
+        rows, user = self.daemon.journal.submitted_since(since), self.daemon.arbiter.user
+        self._later(wire, lambda: {"jobs": [_past(r, ran.get(r.id, 0.0), user) for r in rows]})
+
+    def _later(self, wire: Command, work: Callable[[], Message]) -> None:
+        """Answered from a thread: of many jobs it takes a while."""
+        self._in_thread(
+            work, lambda f: self._guard(wire, lambda: wire.send({"ok": True, **f.result()}))
+        )
+
+
+def _brief(view: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """Of one queue, what all engines know."""
+    whole, deserved = root["deserved"], view["deserved"]
+    parts = [deserved.get(key, 0.0) / amount for key, amount in whole.items() if amount]
+    capacity = max(parts, default=None) if view["weight"] else None
+    return {
+        "name": view["name"], "running": view["running"], "queued": view["queued"],
+        "capacity": capacity, "used": view["share"],
+        "state": "running" if view["open"] else "draining",
+    }  # fmt: skip
+
+
+def _past(row: Row, ran: float, user: str) -> dict[str, Any]:
+    request = json.loads(row.request)
+    keys = ("replicas", "min", "cpus", "memory", "gpus", "gpu_kinds", "node_label", "spread")
+    return {
+        "id": row.id, "name": row.name, "user": user, "queue": request["queue"],
+        "priority": request["priority"], "preemptible": request["preemptible"],
+        "submitted": row.submitted, "started": row.started, "ended": row.ended,
+        "state": row.state, "max_duration": request["gang"]["max_duration"], "ran": ran,
+        "roles": {
+            name: {key: role[key] for key in keys} for name, role in request["roles"].items()
+        },
+    }  # fmt: skip
 
 
 def _plain(reason: str, sentence: str) -> dict[str, Any]:

@@ -13,19 +13,27 @@ from typing import Any
 from dromon.agent import claim, process
 from dromon.agent.record import Record
 from dromon.engines.home import Home
+from dromon.engines.local import usage
 from dromon.engines.local.arbiter import ENVIRONMENT, PLACEMENT, Arbiter
+from dromon.engines.local.counter import DRAINED
 from dromon.engines.local.jobs import Job, placement_of
-from dromon.engines.local.journal import Row
+from dromon.engines.local.journal import Row, Spell
 from dromon.lifecycle import events as ev
 from dromon.lifecycle import states
-from dromon.sched.events import JobStarted, JobStopping
+from dromon.sched.events import JobStarted, JobStopping, NodeDrained, Used
 
 log = logging.getLogger("dromon.recovery")
+MONTH = 31 * 86400.0  # the longest window of a budget
+FADED = 10  # half-lives after which use no longer counts
 HANGING = 30.0  # seconds after a member's grace in which its agent must have ended it
 
 
 def recover(arbiter: Arbiter, home: Home, now: float, same_boot: bool) -> None:
     _forget_secrets(arbiter, home)
+    if arbiter.rulebook is not None:
+        _remember_use(arbiter, now)
+    if arbiter.journal.get(DRAINED):
+        arbiter.scheduler.apply(NodeDrained(arbiter.machine.name))
     for row in arbiter.journal.active():
         job = rebuild(arbiter, row)
         arbiter.jobs[job.id] = job
@@ -36,12 +44,29 @@ def recover(arbiter: Arbiter, home: Home, now: float, same_boot: bool) -> None:
         else:
             arbiter.enqueue_again(job)
             if job.placement is not None:
-                arbiter.cluster.apply(JobStarted(job.id, job.placement))
+                # What it has used so far; the scheduler counts on from now.
+                _remember(arbiter, usage.spell(job, arbiter.user, arbiter.kinds, now))
+                arbiter.scheduler.apply(JobStarted(job.id, job.placement, job.placed))
                 if job.state in (states.STOPPING, states.RESTARTING):
-                    arbiter.cluster.apply(JobStopping(job.id))
+                    arbiter.scheduler.apply(JobStopping(job.id, now))
             if not same_boot:
                 lose_everything(arbiter, home, job, now)
     sweep(arbiter, home, now)
+
+
+def _remember_use(arbiter: Arbiter, now: float) -> None:
+    """What was used in windows that still count."""
+    assert arbiter.rulebook is not None
+    half_life = arbiter.rulebook.rules.half_life or 0.0
+    since = now - max(MONTH, FADED * half_life)
+    for spell in arbiter.journal.spells(since):
+        _remember(arbiter, spell)
+
+
+def _remember(arbiter: Arbiter, spell: Spell) -> None:
+    arbiter.scheduler.apply(
+        Used(spell.queue, spell.user, spell.priority, spell.amounts, spell.start, spell.end)
+    )
 
 
 def _forget_secrets(arbiter: Arbiter, home: Home) -> None:
@@ -59,11 +84,13 @@ def rebuild(arbiter: Arbiter, row: Row) -> Job:
         job.seq += 1
         kind = data["kind"]
         if kind == PLACEMENT:
-            job.placement = placement_of(data["placement"])
+            job.placement, job.placed = placement_of(data["placement"]), time
         elif kind == ENVIRONMENT:
             job.environment = data["environment"]
         else:
             job.coordinator.replay(ev.from_json(data), time)
+            if job.gang.state == states.QUEUED:
+                job.since = time
     if job.seq and job.gang.state == states.QUEUED:
         job.placement = None
     return job

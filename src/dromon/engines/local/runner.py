@@ -52,6 +52,7 @@ class Runner:
         happen: Callable[[Job, ev.Event], None],
         built: Callable[[Job, Mapping[str, Any], int], None],
         kept: Callable[[Job], None],
+        begin: Callable[[], socket.socket | None] = lambda: None,
     ) -> None:
         self.home = home
         self.machine = machine
@@ -63,6 +64,7 @@ class Runner:
         self.happen = happen
         self.built = built
         self.kept = kept
+        self.begin = begin  # a launcher that somebody else has started for us
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="runner")
         self.builders = ThreadPoolExecutor(2, thread_name_prefix="builder")
         self.cleaner = ThreadPoolExecutor(1, thread_name_prefix="cleaner")
@@ -202,11 +204,14 @@ class Runner:
         seat = job.placement[member]
         for gpu in seat.gpus:
             if gpu not in job.gpu_fds:
-                fd = self.locks.take(gpu, {"user": self.user, "job": job.id})
+                holder = {"user": self.user, "job": job.id}
+                fd = self.locks.take(gpu, holder, seat.part < 1)
+                if fd is None and seat.part < 1:
+                    continue  # whoever has the other part of it holds it
                 if fd is None:
                     return None
                 job.gpu_fds[gpu] = fd
-        return [job.gpu_fds[gpu] for gpu in seat.gpus]
+        return [job.gpu_fds[gpu] for gpu in seat.gpus if gpu in job.gpu_fds]
 
     def _plan(
         self, job: Job, record: Record, launch: ev.Launch, environments: dict[Any, dict[str, str]]
@@ -292,6 +297,9 @@ class Runner:
     # ---- the launcher ---------------------------------------------------------------------------
 
     def start_launcher(self) -> None:
+        self._launcher = self.begin()
+        if self._launcher is not None:
+            return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         keep = {k: os.environ[k] for k in ("PATH", "HOME", "LANG", "USER") if k in os.environ}
         # The same Dromon as ours, however we were found.

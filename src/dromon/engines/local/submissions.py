@@ -6,6 +6,7 @@ on disk.
 
 import json
 import os
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any
@@ -14,7 +15,7 @@ from dromon.agent.frames import Message
 from dromon.engines.base import Submission
 from dromon.engines.home import write_private
 from dromon.engines.intake import Request, Seen, Taken
-from dromon.engines.local.arbiter import ENVIRONMENT, role_asks
+from dromon.engines.local.arbiter import ENVIRONMENT
 from dromon.engines.local.compile import compile_launch, lacking
 from dromon.engines.local.counter import Counter
 from dromon.engines.local.journal import JournalFull, Row
@@ -22,6 +23,7 @@ from dromon.engines.local.server import Command
 from dromon.errors import DromonError, EngineError
 
 BATCH = 100  # jobs in one commit
+PARTS = "a part of a GPU is an agreement: nothing keeps a job to its part"
 
 
 class Submissions(Counter):
@@ -49,16 +51,15 @@ class Submissions(Counter):
         def take() -> dict[str, Any]:
             taken = self.intake.take(request)
             made = compile_launch(taken.launch, self.daemon.home.record(taken.launch.id), taken.job)
-            asks = role_asks(made.request)
-            self.daemon.arbiter.refuse_the_impossible(made.id, asks)
+            now = self.daemon.clock.now()
             return {
                 "engine": "local",
                 "id": made.id,
-                "request": made.request,
+                "request": self.daemon.arbiter.admit(made.id, made.request, now),
                 "lacks": lacking(made.request),
                 "enforced": self.daemon.machine.enforced,
                 "grace": taken.job.stop_grace,
-                "notes": list(taken.notes),
+                "notes": [*taken.notes, *[PARTS] * _asks_for_parts(made.request)],
             }
 
         self._in_thread(
@@ -127,7 +128,8 @@ class Submissions(Counter):
 
     def _accept(self, wire: Command, taken: Taken, submission: Submission) -> None:
         row, created = self._put([submission])[0]
-        self._after_sync(lambda: wire.send({"ok": True, **_accepted(row, created, taken.notes)}))
+        notes = (*taken.notes, *[PARTS] * _asks_for_parts(submission.request))
+        self._after_sync(lambda: wire.send({"ok": True, **_accepted(row, created, notes)}))
 
     def _put(self, submissions: list[Submission]) -> list[tuple[Row, bool]]:
         home, journal = self.daemon.home, self.daemon.journal
@@ -147,6 +149,10 @@ class Submissions(Counter):
             raise
         self.daemon.flush()
         return put
+
+
+def _asks_for_parts(request: Mapping[str, Any]) -> bool:
+    return any(0 < role["gpus"] < 1 for role in request["roles"].values())
 
 
 def _accepted(row: Row, created: bool, notes: tuple[str, ...]) -> Message:

@@ -60,7 +60,6 @@ def test_a_job_that_ended_is_not_run_again_by_its_id(bench, make_submission):
         ({"resources": {"memory": "17GiB"}}, "memory"),
         ({"replicas": 5}, ""),
         ({"resources": {"gpus": {"h100": 1}}}, "h100"),
-        ({"resources": {"gpus": 0.5}}, "whole"),
     ],
 )
 def test_what_can_never_run_here_is_refused_and_leaves_nothing(bench, make_submission, keys, words):
@@ -287,3 +286,38 @@ def test_no_job_is_accepted_while_the_disk_refuses(bench, make_submission, full_
     assert bench.journal.job("second-aaaaaa") is None
     ((row, created),) = bench.arbiter.submit([make_submission("second-aaaaaa")], 102.0)
     assert (row.number, created) == (2, True)
+
+
+def test_parts_of_one_gpu_are_held_by_one_lock_until_the_last_lets_go(bench):
+    half = {"resources": {"gpus": 0.5, "cpus": 0}}
+    first, second = bench.submit("first-aaaaaa", **half), bench.submit("second-aaaaaa", **half)
+    (device,) = first.gpu_fds
+    assert list(second.gpu_fds) == [device]
+    assert bench.arbiter.holder(device) == "first-aaaaaa"
+    bench.start(first)
+    bench.exit(first)
+    assert bench.arbiter.holder(device) is not None
+    bench.start(second)
+    bench.exit(second)
+    assert bench.arbiter.holder(device) is None
+
+
+def test_what_was_held_and_how_long_it_was_waited_for_is_kept(bench):
+    job = bench.submit(resources={"gpus": 2, "cpus": 1})
+    bench.start(job)
+    bench.now += 50
+    bench.exit(job)
+    bench.journal.remove([job.id])
+    bench.journal.commit()
+    (spell,) = bench.journal.spells(0.0)
+    assert (spell.start, spell.end, spell.since) == (100.0, 150.0, 100.0)
+    assert (spell.user, spell.queue) == ("ann", "default")
+    assert spell.amounts == {"cpus": 1.0, "gpus": 2.0, "gpus.f100": 2.0}
+
+
+def test_the_scheduler_hears_that_a_job_is_being_stopped(bench):
+    job = bench.submit(resources={"gpus": 4, "cpus": 0})
+    bench.start(job)
+    bench.arbiter.happen(job, ev.StopRequested(by="ann"), bench.now)
+    bench.flush()
+    assert bench.arbiter.scheduler.why(job.id, bench.now).reason == "stopping"

@@ -49,7 +49,7 @@ def test_what_is_asked_of_the_machine_stands_in_numbers(make_launch):
     gang = found["gang"]
     assert (gang["stop_grace"], gang["max_duration"]) == (120.0, 3600.0)
     assert (gang["max_retries"], gang["backoff"]) == (4, 5.0)
-    assert found["priority"] == 90
+    assert found["priority"] == "high"
 
 
 def test_a_roles_variables_beat_the_jobs_and_supplied_ones_are_left_out(make_launch):
@@ -91,7 +91,6 @@ def test_volumes_in_an_argv_command_are_filled_in_too(make_launch):
         ({"node_label": "gpu"}, "roles.worker.node_label"),
         ({"volumes": {"ct": {"source": "hdfs:///ct"}}}, "volume ct"),
         ({"volumes": {"ct": {"source": "s3://bucket/ct"}}}, "cannot fetch s3://bucket/ct"),
-        ({"priority": "gold"}, "priority 'gold'"),
         ({"total_gpus": 4}, "total_gpus"),
     ],
 )

@@ -52,10 +52,10 @@ def test_jobs_come_back_as_they_were(bench, home):
     bench.submit("build-aaaaaa", launch_keys=build)
     for member in running.gang.members:
         assert claim.take(folder(home, member, 1, running.id))
-    before, free = snapshot(bench), bench.arbiter.cluster.nodes["box"].free
+    before, free = snapshot(bench), bench.arbiter.scheduler.free()
     again(bench, home)
     assert snapshot(bench) == before
-    assert bench.arbiter.cluster.nodes["box"].free == free
+    assert bench.arbiter.scheduler.free() == free
     assert bench.hands.done == [("prepare", "build-aaaaaa")]
 
 

@@ -1,0 +1,170 @@
+"""What keeps users apart on a machine whose arbiter root has started: cgroups and device files.
+
+Each user has one cgroup, and all their members are in it. It may use as much memory as the arbiter
+has given them in all, and when processors are short, they are divided as it has given them. How a
+user divides that among their own members is theirs: the cgroup is their own to divide further.
+
+The gate of a GPU is its device file: it belongs to the user who has the GPU, and to root while
+nobody has it. So far only pretended GPUs have one (`device_files` says why). Runs as root.
+"""
+
+import logging
+import os
+
+from dromon.engines.local.shared.orders import EVERYBODY
+
+log = logging.getLogger("dromon.warden")
+MOUNT = "/sys/fs/cgroup"
+NAME = "dromon"
+FAKE_DEVICES = "DROMON_FAKE_DEVICES"  # a folder whose files stand for those of pretended GPUs
+
+
+class Fence:
+    """The users' cgroups: version 2, or the controllers of version 1, or none at all."""
+
+    def __init__(self, mount: str = MOUNT) -> None:
+        self.version = 0
+        self._bases: dict[str, str] = {}  # controller -> folder; of version 2: "" -> folder
+        try:
+            self._open(mount)
+        except OSError as error:
+            log.warning("no cgroups: %s", error)
+            self.version, self._bases = 0, {}
+
+    def _open(self, mount: str) -> None:
+        with open("/proc/self/cgroup") as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+        own = {name: path for _, names, path in lines for name in names.split(",")}
+        if "memory" in own:
+            for name in ("memory", "cpu"):
+                base = os.path.join(mount, name, own.get(name, "/").lstrip("/"), NAME)
+                os.makedirs(base, exist_ok=True)
+                self._bases[name] = base
+            self.version = 1
+        elif "" in own:
+            here = os.path.join(mount, own[""].lstrip("/"))
+            # A group that hands its controllers on has no processes of its own.
+            os.makedirs(os.path.join(here, "arbiter"), exist_ok=True)
+            _write(os.path.join(here, "arbiter"), "cgroup.procs", str(os.getpid()))
+            _write(here, "cgroup.subtree_control", "+memory +cpu")
+            base = os.path.join(here, NAME)
+            os.makedirs(base, exist_ok=True)
+            _write(base, "cgroup.subtree_control", "+memory +cpu")
+            self._bases[""] = base
+            self.version = 2
+
+    def of(self, uid: int) -> str:
+        """The user's own, made when first needed, and theirs to divide; "" where there is none."""
+        if not self.version:
+            return ""
+        for name, base in self._bases.items():
+            path = os.path.join(base, str(uid))
+            if os.path.isdir(path):
+                continue
+            os.mkdir(path, 0o755)
+            if name == "memory":
+                _try(path, "memory.use_hierarchy", "1")
+            if self.version == 2:
+                _write(path, "cgroup.subtree_control", "+memory +cpu")
+                os.mkdir(os.path.join(path, "agents"))
+                for each in ("cgroup.procs", "cgroup.subtree_control", "agents/cgroup.procs"):
+                    os.chown(os.path.join(path, each), uid, -1)
+                os.chown(os.path.join(path, "agents"), uid, -1)
+            os.chown(path, uid, -1)
+        return os.path.join(self._bases["memory" if self.version == 1 else ""], str(uid))
+
+    def join(self, uid: int) -> None:
+        """This process, and all it starts."""
+        self.of(uid)
+        leaf = "agents" if self.version == 2 else ""
+        for base in self._bases.values():
+            _write(os.path.join(base, str(uid), leaf), "cgroup.procs", str(os.getpid()))
+
+    def limit(self, uid: int, memory: int | None, millicores: int) -> None:
+        path = self.of(uid)
+        if self.version == 2:
+            _write(path, "memory.max", "max" if memory is None else str(memory))
+            _write(path, "cpu.weight", str(min(10_000, max(1, millicores // 10))))
+        elif self.version == 1:
+            _write(path, "memory.limit_in_bytes", "-1" if memory is None else str(memory))
+            shares = str(max(2, millicores * 1024 // 1000))
+            _write(os.path.join(self._bases["cpu"], str(uid)), "cpu.shares", shares)
+
+    def clear(self) -> None:
+        """Remove those in which nobody is any more."""
+        for base in self._bases.values():
+            for path, _, _ in os.walk(base, topdown=False):
+                try:
+                    os.rmdir(path)
+                except OSError:
+                    pass
+
+    @property
+    def words(self) -> dict[str, str]:
+        if not self.version:
+            return {}
+        how = f"by the kernel (cgroup v{self.version}), for all members of a user together"
+        return {
+            "memory": how,
+            "cpus": "divided by the kernel when they are short, as they were asked for",
+        }
+
+
+class Gates:
+    """The device files of GPUs, by number."""
+
+    def __init__(self, paths: dict[int, str]) -> None:
+        self._paths = paths
+        self._before = {n: os.stat(path) for n, path in paths.items()}
+        for path in paths.values():
+            _belongs(path, 0)
+
+    def give(self, number: int, uid: int) -> None:
+        if number not in self._paths:
+            return
+        if uid == EVERYBODY:
+            _belongs(self._paths[number], 0, 0o666)
+        else:
+            _belongs(self._paths[number], uid)
+
+    def take(self, number: int) -> None:
+        self.give(number, 0)
+
+    def open(self) -> None:
+        """As they were before; as the driver makes them, if an earlier life had closed them."""
+        for number, path in self._paths.items():
+            was = self._before[number]
+            mode = was.st_mode & 0o7777
+            os.chown(path, 0, was.st_gid)
+            os.chmod(path, 0o666 if mode == 0o600 else mode)
+
+    @property
+    def words(self) -> dict[str, str]:
+        if not self._paths:
+            return {}
+        return {"gpus": "by the device file, which belongs to the user who has the GPU"}
+
+
+def device_files(fake: int) -> dict[int, str]:
+    """Number of a GPU -> its file. Those of real GPUs stay open: each daemon and the arbiter find
+    GPUs, and what runs on them, through the driver, which needs these files for it."""
+    folder = os.environ.get(FAKE_DEVICES, "")
+    found = {n: os.path.join(folder, f"FAKE-{n}") for n in range(fake)}
+    return {n: path for n, path in found.items() if folder and os.path.exists(path)}
+
+
+def _belongs(path: str, uid: int, mode: int = 0o600) -> None:
+    os.chown(path, uid, 0)
+    os.chmod(path, mode)
+
+
+def _write(folder: str, name: str, text: str) -> None:
+    with open(os.path.join(folder, name), "w") as file:
+        file.write(text)
+
+
+def _try(folder: str, name: str, text: str) -> None:
+    try:
+        _write(folder, name, text)
+    except OSError:
+        pass

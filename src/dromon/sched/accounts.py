@@ -1,0 +1,352 @@
+"""Who holds how much: queues, users, budgets, shares. Kept up to date with every change.
+
+Knows queues and amounts; knows nothing of nodes.
+"""
+
+from typing import TypeVar
+
+from dromon.sched.asks import GPUS
+from dromon.sched.events import Used
+from dromon.sched.job import Demand, Job, Shape
+from dromon.sched.queues import Line, Queue, add, build, divide, scaled
+from dromon.sched.rules import ROOT, Budget, QueueRule, Rules, UserRule
+from dromon.sched.usage import Ledger, Past
+
+Key = TypeVar("Key")
+Scope = tuple[str, int | None]  # a user, or a user in one class of priority
+
+
+class Accounts:
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.total: Demand = {}  # of all open nodes
+        self.lines: dict[tuple[str, str, int, Shape], Line] = {}
+        self.waiting_shapes: dict[Shape, None] = {}  # of those who wait, in the order they came
+        self.over = 0  # how many queues hold more than they deserve
+        self.usage: dict[str, Demand] = {}  # user -> in all queues
+        self.ledgers: dict[Scope, list[Ledger]] = {}
+        self._obey(rules)
+
+    # ---- rules ----------------------------------------------------------------------------------
+
+    def _obey(self, rules: Rules) -> None:
+        self.rules = rules
+        self.tree = build(rules)
+        self.named = {rule.name for rule in rules.queues}
+        self.user_rules = {rule.name: rule for rule in rules.users}
+        self.user_limits = {rule.name: scaled(rule.limit) for rule in rules.users if rule.limit}
+        self.class_budgets = {
+            rule.value: rule.user_budget for rule in rules.priorities
+            if rule.user_budget is not None
+        }  # fmt: skip
+        self.has_guarantees = any(rule.guarantee for rule in rules.queues)
+        self.ledgers = {}
+        weights = {rule.name: rule.weight for rule in rules.users}
+        for queue in self.tree.values():
+            self._dress(queue, weights)
+        self.divide()
+
+    def _dress(self, queue: Queue, weights: dict[str, float]) -> None:
+        queue.weights = weights
+        if self.rules.half_life:
+            queue.past = Past(self.rules.half_life)
+
+    def set_total(self, total: Demand) -> None:
+        self.total = total
+        self.divide()
+
+    def divide(self) -> None:
+        root = self.tree[ROOT]
+        root.deserved = {r: float(amount) for r, amount in self.total.items() if amount > 0}
+        divide(root)
+        self.over = 0
+        for queue in self.tree.values():
+            self._weigh(queue)
+            if queue.parent is not None:
+                queue.weigh_over()
+                self.over += queue.is_over
+            for member in queue.members.values():
+                member.share = queue.user_share(member, 0.0)
+            queue.first = None
+
+    def _weigh(self, queue: Queue) -> None:
+        queue.reorder(queue.own_share(0.0) if queue.past is None else queue.share)
+
+    def leaf(self, name: str) -> Queue:
+        """A queue that no rule names is there as long as somebody is in it."""
+        queue = self.tree.get(name)
+        if queue is None:
+            queue = add(self.tree, QueueRule(name), self.tree[ROOT])
+            self._dress(queue, self.tree[ROOT].weights)
+            self.divide()
+        return queue
+
+    def _forget(self, queue: Queue) -> None:
+        if queue.name in self.named or queue.name == ROOT or queue.children:
+            return
+        if queue.queued or queue.running or queue.past is not None:
+            return
+        parent = queue.parent
+        assert parent is not None
+        del self.tree[queue.name], parent.children[queue.name]
+        parent.order = [place for place in parent.order if place[2] is not queue]
+        self.divide()
+
+    # ---- those who wait -------------------------------------------------------------------------
+
+    def enqueue(self, job: Job) -> None:
+        leaf = self.leaf(job.queue)
+        member = leaf.member(job.user, self.rules.half_life)
+        key = (job.priority, job.shape)
+        line = member.lines.get(key)
+        if line is None:
+            line = member.lines[key] = Line(job.shape, job.priority, job.user)
+            self.lines[(job.queue, job.user, *key)] = line
+        line.add(job)
+        leaf.first = None
+        job.shape.joined(job)
+        if job.shape.waiting == 1:
+            self.waiting_shapes[job.shape] = None
+        leaf.levels[job.priority] = leaf.levels.get(job.priority, 0) + 1
+        leaf.shapes[job.shape] = leaf.shapes.get(job.shape, 0) + 1
+        member.queued += 1
+        for queue in leaf.path:
+            queue.queued += 1
+            if queue is not leaf and queue.has_caps:
+                queue.member(job.user, self.rules.half_life).queued += 1
+
+    def dequeue(self, job: Job) -> None:
+        leaf = self.tree[job.queue]
+        member = leaf.members[job.user]
+        key = (job.priority, job.shape)
+        line = member.lines[key]
+        line.remove(job)
+        leaf.first = None
+        if not line.keys:
+            del member.lines[key], self.lines[(job.queue, job.user, *key)]
+        job.shape.waiting -= 1
+        if not job.shape.waiting:
+            del self.waiting_shapes[job.shape]
+        count_down(leaf.levels, job.priority)
+        count_down(leaf.shapes, job.shape)
+        member.queued -= 1
+        for queue in leaf.path:
+            queue.queued -= 1
+            if queue is not leaf and job.user in queue.members:
+                queue.members[job.user].queued -= 1
+
+    # ---- those who hold -------------------------------------------------------------------------
+
+    def charge(self, job: Job, demand: Demand, sign: int, now: float, jobs: int = 0) -> None:
+        """`demand` more (or less) is held by this job; `jobs` more run."""
+        leaf = self.leaf(job.queue)
+        user = job.user
+        if jobs > 0:
+            leaf.jobs[job.id] = job
+            if job.preemptible:
+                leaf.lower[job.priority] = leaf.lower.get(job.priority, 0) + 1
+        elif jobs < 0:
+            leaf.jobs.pop(job.id, None)
+            if job.preemptible:
+                count_down(leaf.lower, job.priority)
+        for queue in leaf.path:
+            if queue.past is not None:
+                queue.past.settle(queue.usage, now)
+            usage = queue.usage
+            for resource, amount in demand.items():
+                usage[resource] = usage.get(resource, 0) + sign * amount
+            queue.running += jobs
+            for ledger in queue.ledgers:
+                ledger.change(demand, sign, now)
+            if not job.preemptible and self.has_guarantees:
+                for resource, amount in demand.items():
+                    queue.fixed[resource] = queue.fixed.get(resource, 0) + sign * amount
+            if queue is leaf or queue.has_caps:
+                member = queue.member(user, self.rules.half_life)
+                if member.past is not None:
+                    member.past.settle(member.usage, now)
+                held = member.usage
+                for resource, amount in demand.items():
+                    held[resource] = held.get(resource, 0) + sign * amount
+                member.running += jobs
+                for ledger in member.ledgers:
+                    ledger.change(demand, sign, now)
+                if queue is leaf:
+                    member.share = leaf.user_share(member, now)
+            if queue.parent is not None:
+                queue.reorder(queue.own_share(now))
+                self.over += queue.weigh_over()
+        leaf.first = None
+        if self.user_limits:
+            of_user = self.usage.setdefault(user, {})
+            for resource, amount in demand.items():
+                of_user[resource] = of_user.get(resource, 0) + sign * amount
+        for ledger in self.user_ledgers(user, job.priority):
+            ledger.change(demand, sign, now)
+
+    def remember(self, event: Used) -> None:
+        """What was held between two times that are over."""
+        demand = {r: round(amount) for r, amount in scaled(event.amounts).items()}
+        start, end, half_life = event.start, event.end, self.rules.half_life
+        leaf = self.leaf(event.queue)
+        for queue in leaf.path:
+            if queue.past is not None:
+                queue.past.add(queue.usage, demand, start, end)
+            ledgers = list(queue.ledgers)
+            if queue is leaf or queue.has_caps:
+                member = queue.member(event.user, half_life)
+                if member.past is not None:
+                    member.past.add(member.usage, demand, start, end)
+                ledgers += member.ledgers
+                if queue is leaf:
+                    member.share = leaf.user_share(member, end)
+            for ledger in ledgers:
+                ledger.add(demand, start, end)
+            if queue.parent is not None:
+                queue.reorder(queue.own_share(end))
+        leaf.first = None
+        for ledger in self.user_ledgers(event.user, event.priority):
+            ledger.add(demand, start, end)
+        self._forget(leaf)
+
+    def user_ledgers(self, user: str, priority: int) -> list[Ledger]:
+        """Budgets that hold in all queues: the user's own, and the class's."""
+        if not self.user_rules and not self.class_budgets:
+            return []
+        found = self.ledgers.get((user, None))
+        if found is None:
+            rule = self.user_rules.get(user, UserRule(user))
+            found = self.ledgers[(user, None)] = [_ledger(budget) for budget in rule.budgets]
+        limit = self.class_budgets.get(priority)
+        if limit is None:
+            return found
+        of_class = self.ledgers.get((user, priority))
+        if of_class is None:
+            of_class = self.ledgers[(user, priority)] = [Ledger(limit, "week")]
+        return found + of_class
+
+    def left(self, job: Job) -> None:
+        """It neither waits nor holds anything any more."""
+        queue = self.tree.get(job.queue)
+        if queue is not None and not queue.queued and not queue.running:
+            self._forget(queue)
+
+    def refresh(self, now: float) -> None:
+        """With a half-life, shares change with time alone."""
+        if self.rules.half_life:
+            for queue in self.tree.values():
+                queue.reorder(queue.own_share(now))
+
+    # ---- caps -----------------------------------------------------------------------------------
+
+    def cap(self, job: Job, now: float, demand: Demand | None = None, jobs: int = 1) -> str | None:
+        """Which cap a job that starts now (or takes so much more) would break, in words."""
+        asked = job.shape.demand if demand is None else demand
+        user = job.user
+        for queue in self.tree[job.queue].path:
+            if queue.has_caps:
+                text = _queue_cap(queue, user, asked, now, jobs)
+                if text is not None:
+                    return text
+        limit = self.user_limits.get(user)
+        if limit:
+            over = over_limit(limit, self.usage.get(user, {}), asked)
+            if over is not None:
+                return f"user {user} may have {over} at once"
+        if GPUS in asked:
+            for ledger in self.user_ledgers(user, job.priority):
+                if ledger.is_spent(now):
+                    return f"user {user} has used {_spent(ledger)}"
+        if self.has_guarantees and not job.preemptible:
+            return self._guarantees_left(job, asked)
+        return None
+
+    def _guarantees_left(self, job: Job, asked: Demand) -> str | None:
+        """What others are promised must stay within reach: free, or held by what can be sent
+        away."""
+        leaf = self.tree[job.queue]
+        for resource in asked:
+            total = self.total.get(resource, 0)
+            firm = 0.0
+            for queue in self.tree.values():
+                if not queue.children and queue.parent is not None:
+                    fixed = queue.fixed.get(resource, 0)
+                    if queue is leaf:
+                        fixed += asked[resource]
+                    firm += min(fixed, queue.deserved.get(resource, 0.0))
+            promised = 0.0
+            for queue in leaf.path:
+                if queue.parent is not None:
+                    for sibling in queue.parent.children.values():
+                        if sibling is not queue:
+                            promised += _needs(sibling, resource)
+            if promised and total - firm < promised:
+                name = _plain(resource)
+                return f"{name} of other queues' guarantees are lent only to preemptible jobs"
+        return None
+
+
+def _needs(queue: Queue, resource: str) -> float:
+    own = queue.guarantee.get(resource, 0.0) - queue.usage.get(resource, 0)
+    return max(own, sum(_needs(child, resource) for child in queue.children.values()), 0.0)
+
+
+def _queue_cap(queue: Queue, user: str, asked: Demand, now: float, jobs: int) -> str | None:
+    rule = queue.rule
+    name = "the cluster" if queue.name == ROOT else f"queue {queue.name}"
+    if not rule.is_open:
+        return f"{name} is drained"
+    if queue.limit:
+        over = over_limit(queue.limit, queue.usage, asked)
+        if over is not None:
+            return f"{name} may have {over} at once"
+    if jobs and rule.max_running is not None and queue.running + jobs > rule.max_running:
+        return f"{name} may run {rule.max_running} jobs at once"
+    member = queue.members.get(user)
+    if queue.user_limit:
+        over = over_limit(queue.user_limit, member.usage if member else {}, asked)
+        if over is not None:
+            return f"{user or 'one user'} may have {over} at once in {name}"
+    most = rule.user_max_running
+    if jobs and most is not None and (member.running if member else 0) + jobs > most:
+        return f"{user or 'one user'} may run {most} jobs at once in {name}"
+    if GPUS in asked:
+        for ledger in queue.ledgers:
+            if ledger.is_spent(now):
+                return f"{name} has used {_spent(ledger)}"
+        for ledger in member.ledgers if member else ():
+            if ledger.is_spent(now):
+                return f"{user or 'this user'} has used {_spent(ledger)} in {name}"
+    return None
+
+
+def over_limit(limit: dict[str, float], usage: Demand, asked: Demand) -> str | None:
+    for resource, most in limit.items():
+        more = asked.get(resource)
+        if more and usage.get(resource, 0) + more > most:
+            return f"{most / (1 if resource == 'memory' else 1000):g} {_plain(resource)}"
+    return None
+
+
+def _plain(resource: str) -> str:
+    if resource == "memory":
+        return "bytes of memory"
+    if resource == "cpus":
+        return "CPUs"
+    return f"{resource[5:]} GPUs" if resource.startswith("gpus.") else "GPUs"
+
+
+def _spent(ledger: Ledger) -> str:
+    return f"its {ledger.limit / 3_600_000:g} GPU-hours of this {ledger.per}"
+
+
+def _ledger(budget: Budget) -> Ledger:
+    return Ledger(budget.gpu_hours, budget.per)
+
+
+def count_down(counts: dict[Key, int], key: Key) -> None:
+    left = counts[key] - 1
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]

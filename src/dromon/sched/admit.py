@@ -1,0 +1,106 @@
+"""What can never run here: said at submit, and again when nodes or rules have changed."""
+
+from dromon.sched import events
+from dromon.sched.accounts import over_limit
+from dromon.sched.asks import Ask, Refusal
+from dromon.sched.cluster import Cluster
+from dromon.sched.job import Job, Role, Shape
+from dromon.sched.queues import Queue
+from dromon.sched.rules import ROOT
+from dromon.units import format_duration
+
+
+def admit(cluster: Cluster, event: events.JobSubmitted, now: float) -> Refusal | None:
+    """Why this job would be refused, before it is applied. `dimension` names the queue that would
+    take it, if another would."""
+    job = cluster.make(event)
+    text = at_the_door(cluster, job) or never(cluster, job)
+    return None if text is None else Refusal(text, taker(cluster, job) or "")
+
+
+def at_the_door(cluster: Cluster, job: Job) -> str | None:
+    """What is judged once, when a job comes: is its queue there, open, and not full?"""
+    accounts = cluster.accounts
+    queue = accounts.tree.get(job.queue)
+    if queue is None or queue.name not in accounts.named:
+        if accounts.named:
+            return f"there is no queue {job.queue}"
+        return None
+    if queue.children:
+        return f"queue {queue.name} has queues of its own; jobs go to one of these"
+    for level in queue.path:
+        rule = level.rule
+        if not rule.is_open:
+            return f"queue {level.name} is drained and takes no new jobs"
+        if rule.max_queued is not None and level.queued >= rule.max_queued:
+            return f"queue {level.name} has {rule.max_queued} jobs waiting, the most it may"
+        member = level.members.get(job.user)
+        most = rule.user_max_queued
+        if most is not None and (member.queued if member else 0) >= most:
+            return f"{job.user} has {most} jobs waiting in queue {level.name}, the most one may"
+    return None
+
+
+def never(cluster: Cluster, job: Job) -> str | None:
+    """Why it can never run with these nodes and rules."""
+    if job.verdict is not None:
+        return job.verdict
+    queue = cluster.accounts.tree.get(job.queue)
+    if queue is not None and cluster.rules.queues:
+        why = _breaks(queue, job)
+        if why is not None:
+            other = taker(cluster, job)
+            return why + (f"; queue {other} would take it" if other else "")
+    limit = cluster.accounts.user_limits.get(job.user)
+    if limit:
+        over = over_limit(limit, {}, job.shape.demand)
+        if over is not None:
+            return f"user {job.user} may have at most {over} at once"
+    if not cluster.nodes:
+        return None  # nobody can be refused before it is known what there is
+    shape = job.shape
+    if shape.verdict_of != cluster.nodes_version:
+        from dromon.sched.placement import can_ever_fit
+
+        refusal = can_ever_fit(cluster, shape.ask)
+        shape.refusal = None if refusal is None else refusal.text
+        shape.verdict_of = cluster.nodes_version
+    return shape.refusal
+
+
+def _breaks(queue: Queue, job: Job) -> str | None:
+    """The rule of this queue or of one above that the job can never keep."""
+    for level in queue.path:
+        rule = level.rule
+        name = "the cluster" if level.name == ROOT else f"queue {level.name}"
+        over = over_limit(level.limit, {}, job.shape.demand)
+        if over is not None:
+            return f"{name} may have at most {over} at once"
+        over = over_limit(level.user_limit, {}, job.shape.demand)
+        if over is not None:
+            return f"a user of {name} may have at most {over} at once"
+        longest = rule.max_duration
+        if longest is not None and job.max_duration is not None and job.max_duration > longest:
+            asked, most = format_duration(job.max_duration), format_duration(longest)
+            return f"it asks for {asked}, and {name} allows at most {most}"
+        if not rule.non_preemptible and not job.preemptible:
+            return f"{name} takes only preemptible jobs"
+    return None
+
+
+def taker(cluster: Cluster, job: Job) -> str | None:
+    """Another queue, open and a leaf, whose rules the job keeps."""
+    for queue in cluster.accounts.tree.values():
+        if queue.name == job.queue or queue.children or queue.name not in cluster.accounts.named:
+            continue
+        if all(level.rule.is_open for level in queue.path) and _breaks(queue, job) is None:
+            return queue.name
+    return None
+
+
+def gang_shape(ask: Ask) -> Shape:
+    return Shape(ask, -1)
+
+
+def roles_of(ask: Ask) -> list[Role]:
+    return gang_shape(ask).roles

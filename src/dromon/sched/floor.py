@@ -1,0 +1,313 @@
+"""The nodes of a cluster and who sits where. No queues are ordered and nothing is decided here.
+
+What a decision starts stays entered until somebody looks or says otherwise (`leave`): most likely
+the next events say just that, and then nothing has to be entered twice.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from dromon.sched import events
+from dromon.sched.accounts import Accounts
+from dromon.sched.asks import CPUS, GPUS, MEMORY, Free, Placement, milli
+from dromon.sched.index import NodeIndex
+from dromon.sched.job import FOREVER, QUEUED, RUNNING, STOPPING, Demand, Job, Role, Seat
+from dromon.sched.node import Node
+from dromon.sched.rules import Reservation, Rules
+from dromon.sched.slots import SlotTimes
+
+KEPT = 16  # kinds of members
+
+
+class Floor:
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self._tentative: dict[str, tuple[Job, Placement, float]] = {}  # see `leave`
+        self._nodes: dict[str, Node] = {}
+        self.numbers: dict[int, Node] = {}  # the same, by number
+        self._jobs: dict[str, Job] = {}
+        self.index = NodeIndex()
+        self._counted: dict[str, Demand] = {}  # node -> what it adds to the total
+        self._slot_times: dict[tuple[object, ...], SlotTimes] = {}
+        self._accounts = Accounts(rules)
+        self._holding: dict[str, Job] = {}  # those with a placement
+        self.stopping: set[str] = set()
+        self.shrinking: set[str] = set()  # some of their members were told to go
+        self.elastic: dict[str, Job] = {}  # running, with more members to win or to lose
+        self.nodes_version = 0  # of what there is, not of what is free
+        self.reserved_use: set[str] = set()  # reservations that were made use of
+        self._numbers = 0
+        self._is_reviewed = True
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        if self._tentative:
+            self.settle()
+        return self._nodes
+
+    @property
+    def jobs(self) -> dict[str, Job]:
+        if self._tentative:
+            self.settle()
+        return self._jobs
+
+    @property
+    def holding(self) -> dict[str, Job]:
+        if self._tentative:
+            self.settle()
+        return self._holding
+
+    @property
+    def accounts(self) -> Accounts:
+        if self._tentative:
+            self.settle()
+        return self._accounts
+
+    def leave(self, started: list[tuple[Job, Placement]], now: float) -> None:
+        """A decision's starts stay entered as they are: most likely the next events say just
+        these. Whoever looks or says anything else finds them taken back."""
+        for job, placement in started:
+            job.state, job.placement = QUEUED, {}
+            self._tentative[job.id] = (job, placement, now)
+
+    def settle(self) -> None:
+        """Take back what was decided and did not happen."""
+        left, self._tentative = list(self._tentative.values()), {}
+        for job, _, now in reversed(left):
+            self.vacate(job, now)
+            job.state, job.end, job.started = QUEUED, FOREVER, 0.0
+
+    def running(self) -> Iterator[Job]:
+        """Everybody who holds a placement."""
+        return (self.holding[id] for id in sorted(self.holding))
+
+    def slot_times(self, role: Role) -> SlotTimes:
+        """When each node has room for such a member; the last few kinds asked for are kept."""
+        key = (role.cpus, role.memory, role.gpus, role.kind, role.label)
+        found = self._slot_times.pop(key, None)
+        if found is None:
+            found = SlotTimes(self.numbers, role)
+            self.index.listeners.append(found.changed)
+            if len(self._slot_times) >= KEPT:
+                oldest = self._slot_times.pop(next(iter(self._slot_times)))
+                self.index.listeners = [c for c in self.index.listeners if c is not oldest.changed]
+        self._slot_times[key] = found
+        return found
+
+    # ---- nodes ----------------------------------------------------------------------------------
+
+    def _node_joined(self, event: events.NodeJoined) -> None:
+        total = Free(milli(event.cpus), event.memory, tuple(event.gpus))
+        old = self._nodes.get(event.name)
+        if old is None:
+            self._numbers += 1
+        node = Node(
+            event.name, old.number if old else self._numbers, total, frozenset(event.labels)
+        )
+        if old is not None:
+            node.held, node.jobs, node.is_open = old.held, old.jobs, old.is_open
+            old.is_open = False
+            self.index.update(old)
+        else:
+            node.jobs = {
+                job.id: job for job in self._holding.values()
+                if any(share.node == node.name for share in job.placement.values())
+            }  # fmt: skip
+        self._nodes[node.name] = self.numbers[node.number] = node
+        for job in node.jobs.values():
+            self._seat(job)
+        node.recount()
+        self._nodes_changed(node)
+
+    def _node_left(self, event: events.NodeLeft) -> None:
+        node = self._nodes.pop(event.name, None)
+        if node is not None:
+            del self.numbers[node.number]
+            node.is_open = False
+            self._nodes_changed(node)
+
+    def _node_drained(self, event: events.NodeDrained) -> None:
+        self._open(event.name, False)
+
+    def _node_opened(self, event: events.NodeOpened) -> None:
+        self._open(event.name, True)
+
+    def _open(self, name: str, is_open: bool) -> None:
+        node = self._nodes.get(name)
+        if node is not None and node.is_open != is_open:
+            node.is_open = is_open
+            self._nodes_changed(node)
+
+    def _nodes_changed(self, node: Node) -> None:
+        self.index.update(node)
+        total = dict(self._accounts.total)
+        add_to(total, self._counted.pop(node.name, {}), -1)
+        if node.is_open:
+            self._counted[node.name] = _total(node)
+            add_to(total, self._counted[node.name], 1)
+        self._accounts.set_total(total)
+        self.nodes_version += 1
+        self._is_reviewed = False
+
+    def _gpu_held(self, event: events.GpuHeld) -> None:
+        node = self._nodes.get(event.node)
+        if node is not None:
+            node.held[event.device] = event.by
+            self._recount(node)
+
+    def _gpu_freed(self, event: events.GpuFreed) -> None:
+        node = self._nodes.get(event.node)
+        if node is not None and node.held.pop(event.device, None) is not None:
+            self._recount(node)
+
+    def _recount(self, node: Node) -> None:
+        node.recount()
+        self.index.update(node)
+
+    # ---- seats ----------------------------------------------------------------------------------
+
+    def occupy(self, job: Job, placement: Placement, now: float) -> None:
+        job.state = RUNNING
+        job.placement = dict(placement)
+        job.started = now
+        job.end = now + job.duration
+        self._holding[job.id] = job
+        self._seat(job)
+        for seat in job.seats:
+            self._take(job, seat)
+        job.held = held_by(job, placement)
+        self._accounts.charge(job, job.held, 1, now, 1)
+        if job.elastic and job.shape.can_grow:
+            self.elastic[job.id] = job
+
+    def _seat(self, job: Job) -> None:
+        job.seats = [self.seat(member, share) for member, share in job.placement.items()]
+
+    def seat(self, member: str, share: Any) -> Seat:
+        node = self._nodes.get(share.node)
+        mask = 0
+        if node is not None:
+            for id in share.gpus:
+                if id in node.position:
+                    mask |= 1 << node.position[id]
+        part = milli(share.part) if share.part < 1 else 0
+        return Seat(member, share.node, milli(share.cpus), share.memory or 0, mask, part)
+
+    def _take(self, job: Job, seat: Seat) -> None:
+        node = self._nodes.get(seat.node)
+        if node is not None:
+            node.take(seat)
+            node.jobs[job.id] = job
+            self.index.update(node)
+
+    def vacate(self, job: Job, now: float) -> None:
+        """Give a running job's shares back."""
+        for reservation in self.rules.reservations:
+            if self.makes_use(reservation, job, now):
+                self.reserved_use.add(reservation.id)
+        self.stopping.discard(job.id)
+        self.shrinking.discard(job.id)
+        self.elastic.pop(job.id, None)
+        self._holding.pop(job.id, None)
+        for seat in job.seats:
+            node = self._nodes.get(seat.node)
+            if node is not None:
+                node.give(seat)
+                node.jobs.pop(job.id, None)
+                self.index.update(node)
+        self._accounts.charge(job, job.held, -1, now, -1)
+        job.seats, job.placement, job.held, job.going = [], {}, {}, set()
+
+    def suspend(self, job: Job, now: float) -> Callable[[], None]:
+        """As if it had ended, until the answer is called."""
+        placement, state, start = job.placement, job.state, job.start
+        started, end, going = job.started, job.end, job.going
+        was_elastic = job.id in self.elastic
+        self.vacate(job, now)
+
+        def resume() -> None:
+            self.occupy(job, placement, now)
+            job.state, job.start, job.started, job.end, job.going = (
+                state, start, started, end, going,
+            )  # fmt: skip
+            self.touch(job)
+            if state == STOPPING:
+                self.stopping.add(job.id)
+            if going:
+                self.shrinking.add(job.id)
+            if not was_elastic:
+                self.elastic.pop(job.id, None)
+
+        return resume
+
+    def touch(self, job: Job) -> None:
+        """When it ends is expected otherwise than before."""
+        for seat in job.seats:
+            node = self._nodes.get(seat.node)
+            if node is not None:
+                self.index.update(node)
+
+    def add_members(self, job: Job, placement: Placement, now: float) -> None:
+        job.placement = {**job.placement, **placement}
+        for member, share in placement.items():
+            seat = self.seat(member, share)
+            job.seats.append(seat)
+            self._take(job, seat)
+        more = held_by(job, placement)
+        add_to(job.held, more, 1)
+        self._accounts.charge(job, more, 1, now)
+
+    def drop_members(self, job: Job, members: Iterable[str], now: float) -> None:
+        gone = {m: job.placement[m] for m in members if m in job.placement}
+        job.going -= gone.keys()
+        if not job.going:
+            self.shrinking.discard(job.id)
+        job.placement = {m: share for m, share in job.placement.items() if m not in gone}
+        for seat in [seat for seat in job.seats if seat.member in gone]:
+            job.seats.remove(seat)
+            node = self._nodes.get(seat.node)
+            if node is not None:
+                node.give(seat)
+                if not any(s.node == node.name for s in job.seats):
+                    node.jobs.pop(job.id, None)
+                self.index.update(node)
+        less = held_by(job, gone)
+        add_to(job.held, less, -1)
+        self._accounts.charge(job, less, -1, now)
+
+    def makes_use(self, reservation: Reservation, job: Job, now: float) -> bool:
+        """Has this job had GPUs of it before it would have been released?"""
+        if not job.held.get(GPUS) or now <= reservation.start:
+            return False
+        wait = reservation.release_after or 0.0
+        return job.started < reservation.start + wait and self.is_reserved_for(reservation, job)
+
+    def is_reserved_for(self, reservation: Reservation, job: Job) -> bool:
+        if reservation.user is not None and reservation.user != job.user:
+            return False
+        if reservation.queue is None:
+            return True
+        queue = self._accounts.tree.get(job.queue)
+        return queue is not None and any(q.name == reservation.queue for q in queue.path)
+
+
+def _total(node: Node) -> Demand:
+    found = {CPUS: node.total.cpus, MEMORY: node.total.memory, GPUS: len(node.ids) * 1000}
+    for kind, mask in node.kinds.items():
+        if kind:
+            found[f"{GPUS}.{kind}"] = mask.bit_count() * 1000
+    return found
+
+
+def held_by(job: Job, placement: Placement) -> Demand:
+    """What so many members of each role come to."""
+    held: Demand = {}
+    per_member = job.shape.per_member
+    for member in placement:
+        add_to(held, per_member.get(member.rpartition("-")[0], {}), 1)
+    return held
+
+
+def add_to(sums: Demand, more: Demand, sign: int) -> None:
+    for resource, amount in more.items():
+        sums[resource] = sums.get(resource, 0) + sign * amount

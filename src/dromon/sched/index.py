@@ -1,0 +1,154 @@
+"""Open nodes by what is free on them, so that the one a member fills best is found at once.
+
+Nodes of the same labels and kinds of GPUs form a group; in it they lie in buckets by wholly free
+GPUs, sorted by CPUs, memory and number. Nodes with shared devices stand apart and are looked at
+one by one.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterator
+
+from dromon.sched.job import Role
+from dromon.sched.node import Node
+
+Entry = tuple[int, int, int, Node]
+Score = tuple[float, int, int, int]  # GPUs, CPUs, memory left, number in turn
+
+
+class Group:
+    __slots__ = ("buckets", "filled", "kinds", "labels", "mixed")
+
+    def __init__(self, labels: frozenset[str], kinds: tuple[str, ...]) -> None:
+        self.labels = labels
+        self.kinds = kinds
+        self.buckets: list[list[Entry]] = []
+        self.filled = 0  # bit n: bucket n has somebody
+        self.mixed: dict[int, Node] = {}
+
+    def suits(self, role: Role) -> bool:
+        if role.label is not None and role.label not in self.labels:
+            return False
+        return role.kind is None or role.kind in self.kinds
+
+
+class NodeIndex:
+    def __init__(self) -> None:
+        self.groups: dict[tuple[frozenset[str], tuple[str, ...]], Group] = {}
+        self.listeners: list[dict[int, Node]] = []  # told which nodes have changed
+
+    def update(self, node: Node) -> None:
+        """The node has changed."""
+        node.ends = None
+        for changed in self.listeners:
+            changed[node.number] = node
+        entry = node.entry
+        if node.is_open:
+            fresh: Entry = (node.cpus, node.memory, node.number, node)
+            count = node.mask.bit_count()
+            if entry is not None:
+                if node.bucket == count and entry[0] == node.cpus and entry[1] == node.memory:
+                    return
+                self._remove(node, entry)
+            group = self.groups.get(node.group)
+            if group is None:
+                group = self.groups[node.group] = Group(*node.group)
+            node.entry = fresh
+            if node.parts:
+                node.bucket = -1
+                group.mixed[node.number] = node
+                return
+            node.bucket = count
+            while len(group.buckets) <= count:
+                group.buckets.append([])
+            bucket = group.buckets[count]
+            bucket.insert(bisect_left(bucket, fresh[:3]), fresh)
+            group.filled |= 1 << count
+        elif entry is not None:
+            self._remove(node, entry)
+            node.entry = None
+
+    def _remove(self, node: Node, entry: Entry) -> None:
+        group = self.groups[node.group]
+        if node.bucket < 0:
+            del group.mixed[node.number]
+            return
+        bucket = group.buckets[node.bucket]
+        del bucket[bisect_left(bucket, entry[:3])]
+        if not bucket:
+            group.filled &= ~(1 << node.bucket)
+
+    def may_fit(self, role: Role) -> bool:
+        """False: no node has GPUs enough for one member."""
+        for group in self.groups.values():
+            if (group.filled >> role.gpus or group.mixed) and group.suits(role):
+                return True
+        return False
+
+    def best(
+        self,
+        role: Role,
+        pivot: int,
+        turn: Callable[[int], int],
+        without: Container[int],
+    ) -> tuple[Score, Node] | None:
+        """The open node, not one of `without`, that one member (of whole GPUs) fills best."""
+        best: tuple[Score, Node] | None = None
+        for group in self.groups.values():
+            if not group.suits(role):
+                continue
+            for found in self._in_group(group, role, pivot, without):
+                score = (float(found.gpus_left), found.cpus, found.memory, turn(found.number))
+                if best is None or score < best[0]:
+                    best = (score, found)
+        return best
+
+    def _in_group(
+        self, group: Group, role: Role, pivot: int, without: Container[int]
+    ) -> Iterator[Node]:
+        for node in group.mixed.values():
+            if node.number not in without and fits(node, role):
+                yield node
+        filled = group.filled >> role.gpus
+        count = role.gpus
+        while filled:
+            if filled & 1:
+                found = _first(group.buckets[count], role, pivot, without)
+                if found is not None:
+                    yield found
+                    return
+            filled >>= 1
+            count += 1
+
+
+def fits(node: Node, role: Role) -> bool:
+    return (
+        node.cpus >= role.cpus
+        and node.memory >= role.memory
+        and (node.mask & node.kind_mask(role.kind)).bit_count() >= role.gpus
+    )
+
+
+def _first(bucket: list[Entry], role: Role, pivot: int, without: Container[int]) -> Node | None:
+    """The first that fits; among equals, the first from the pivot on, around the corner."""
+    start = bisect_left(bucket, (role.cpus, 0)) if role.cpus else 0
+    found: Entry | None = None
+    for at in range(start, len(bucket)):
+        entry = bucket[at]
+        if found is not None and (entry[0] != found[0] or entry[1] != found[1]):
+            break
+        node = entry[3]
+        if node.number in without or not fits(node, role):
+            continue
+        if entry[2] >= pivot:
+            return node
+        if found is None:
+            found = entry
+            # Equal ones from the pivot on come first; they lie further along.
+            later = bisect_left(bucket, (entry[0], entry[1], pivot))
+            for other in bucket[later:]:
+                if other[0] != entry[0] or other[1] != entry[1]:
+                    break
+                if other[3].number not in without and fits(other[3], role):
+                    return other[3]
+            return node
+    return found[3] if found is not None else None

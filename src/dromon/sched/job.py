@@ -1,0 +1,204 @@
+"""One job as the cluster knows it, and the shape of what it asks. No decisions here.
+
+Jobs of the same ask share one `Shape`: where one of them does not fit, none does. Inside the room
+amounts are whole numbers (thousandths of CPUs and GPUs, bytes), so that they add up exactly.
+"""
+
+from heapq import heapify, heappop, heappush
+
+from dromon.sched.asks import CPUS, GPUS, MEMORY, Ask, Placement, RoleAsk, milli
+
+QUEUED, RUNNING, STOPPING = "queued", "running", "stopping"
+FOREVER = float("inf")
+
+Key = tuple[int, int, str]  # (-priority, seq, id): the order of a line
+Demand = dict[str, int]  # resource -> thousandths, or bytes
+
+
+class Role:
+    """A role's ask in whole numbers."""
+
+    __slots__ = (
+        "ask", "cpus", "gpus", "is_apart", "kind", "label", "memory", "min", "name", "part",
+        "replicas",
+    )  # fmt: skip
+
+    def __init__(self, ask: RoleAsk, members: int | None = None) -> None:
+        """`members`: that many of them as if they were one."""
+        times = members or 1
+        self.ask = ask
+        self.name = ask.role
+        self.min = ask.min if members is None else 1
+        self.replicas = ask.replicas
+        self.cpus = milli(ask.cpus) * times
+        self.memory = (ask.memory or 0) * times
+        whole = ask.gpus == int(ask.gpus)
+        self.gpus = int(ask.gpus) * times if whole else 0
+        self.part = 0 if whole else milli(ask.gpus)
+        self.kind = ask.gpu_kind if ask.gpus else None
+        self.label = ask.node_label
+        self.is_apart = ask.spread == "node"
+
+    def demand(self) -> Demand:
+        """Of one member."""
+        gpus = self.gpus * 1000 + self.part
+        found = {CPUS: self.cpus, MEMORY: self.memory, GPUS: gpus}
+        if self.kind is not None:
+            found[f"{GPUS}.{self.kind}"] = gpus
+        return {resource: amount for resource, amount in found.items() if amount}
+
+
+class Shape:
+    """An ask made ready: its roles, largest first; what `min` of each come to; which dimensions
+    they use. `plain`: its only role, when members may lie anywhere and share no device."""
+
+    __slots__ = (
+        "ask",
+        "can_grow",
+        "demand",
+        "gpus",
+        "number",
+        "one",
+        "per_member",
+        "plain",
+        "pushed",
+        "refusal",
+        "roles",
+        "short",
+        "uses",
+        "verdict_of",
+        "waiting",
+    )  # fmt: skip
+
+    def __init__(self, ask: Ask, number: int) -> None:
+        self.ask = ask
+        self.number = number
+        self.roles = sorted(
+            (Role(role) for role in ask),
+            key=lambda r: (-r.ask.gpus, -r.ask.cpus, -(r.ask.memory or 0), r.name),
+        )
+        self.uses = frozenset(dimension for role in ask for dimension in role.uses)
+        self.per_member = {role.name: role.demand() for role in self.roles}
+        self.demand: Demand = {}
+        for role in self.roles:
+            for resource, amount in self.per_member[role.name].items():
+                if role.min:
+                    self.demand[resource] = self.demand.get(resource, 0) + amount * role.min
+        self.gpus = self.demand.get(GPUS, 0)
+        only = self.roles[0] if len(self.roles) == 1 else None
+        self.plain = only if only and only.min and not only.is_apart and not only.part else None
+        self.one = self._as_one()
+        self.can_grow = any(role.min < role.replicas for role in ask)
+        self.waiting = 0
+        self.short: list[tuple[float, int, Job]] = []  # those who wait, shortest first; a heap
+        self.pushed = 0
+        self.verdict_of = -1  # the version of the nodes that `refusal` is about
+        self.refusal: str | None = None
+
+    def _as_one(self) -> Role | None:
+        """The whole gang as one member, to be put on one node; None when it cannot be."""
+        if self.plain:
+            return Role(self.plain.ask, self.plain.min)
+        return None
+
+    def joined(self, job: "Job") -> None:
+        """Somebody waits; those who do no more are found out later."""
+        self.waiting += 1
+        self.pushed += 1
+        heappush(self.short, (job.duration, self.pushed, job))
+        if len(self.short) > 64 + 4 * self.waiting:
+            self.short = [e for e in self.short if e[2].state == QUEUED and e[2].duration == e[0]]
+            heapify(self.short)
+
+    def shortest(self) -> float:
+        """How long the shortest of those who wait lasts."""
+        short = self.short
+        while short and (short[0][2].state != QUEUED or short[0][2].duration != short[0][0]):
+            heappop(short)
+        return short[0][0] if short else FOREVER
+
+
+class Job:
+    __slots__ = (
+        "checkpointed", "duration", "elastic", "end", "executed", "for_job", "gave_way_to", "going",
+        "held", "id", "leaf", "max_duration", "placement", "preemptible", "priority", "queue",
+        "seats", "seq", "shape", "start", "started", "state", "stop_grace", "submitted", "user",
+        "verdict",
+    )  # fmt: skip
+
+    def __init__(
+        self, id: str, seq: int, submitted: float, shape: Shape, priority: int, preemptible: bool,
+        user: str, queue: str, max_duration: float | None, stop_grace: float,
+        checkpointed: float | None, elastic: bool,
+    ) -> None:  # fmt: skip
+        self.id = id
+        self.seq = seq
+        self.submitted = submitted
+        self.shape = shape
+        self.priority = priority
+        self.preemptible = preemptible
+        self.user = user
+        self.queue = queue
+        self.max_duration = max_duration
+        self.duration = FOREVER  # what planning takes it to last; the cluster sets it
+        self.stop_grace = stop_grace
+        self.checkpointed = checkpointed
+        self.elastic = elastic
+        self.state = QUEUED
+        self.placement: Placement = {}
+        self.seats: list[Seat] = []
+        self.start = 0  # a later start has a higher number
+        self.started = 0.0
+        self.executed = 0.0  # before this start
+        self.end = FOREVER  # when planning expects it to have ended
+        self.for_job = ""  # whom it makes room for
+        self.gave_way_to: set[str] = set()
+        self.going: set[str] = set()  # members that were told to go
+        self.held: Demand = {}  # what its placement comes to
+        self.verdict: str | None = None  # why it was refused when it came
+
+    @property
+    def ask(self) -> Ask:
+        return self.shape.ask
+
+    @property
+    def uses(self) -> frozenset[str]:
+        return self.shape.uses
+
+    @property
+    def key(self) -> Key:
+        return (-self.priority, self.seq, self.id)
+
+    @property
+    def gpus(self) -> float:
+        """What `min` of each role ask for."""
+        return self.shape.gpus / 1000
+
+    def attained(self, now: float) -> float:
+        """Seconds that it has run, in all."""
+        return self.executed + (now - self.started if self.state != QUEUED else 0.0)
+
+    def remaining(self, now: float) -> float:
+        return self.duration - self.attained(now)
+
+    def work_lost(self, now: float) -> float:
+        """GPU-seconds (CPU-seconds where it has no GPU) that would have to be done again."""
+        since = self.started
+        if self.checkpointed is not None and self.checkpointed > since:
+            since = self.checkpointed
+        held = self.held.get(GPUS) or self.held.get(CPUS, 0)
+        return max(0.0, now - since) * held / 1000
+
+
+class Seat:
+    """What one member has of one node, as the node counts it."""
+
+    __slots__ = ("cpus", "mask", "member", "memory", "node", "part")
+
+    def __init__(self, member: str, node: str, cpus: int, memory: int, mask: int, part: int):
+        self.member = member
+        self.node = node
+        self.cpus = cpus
+        self.memory = memory
+        self.mask = mask  # of devices, by their position
+        self.part = part  # of its one device, in thousandths; 0: whole ones

@@ -1,0 +1,122 @@
+"""One node: what it has, what is free of it. Devices are bits, in the node's own order."""
+
+from dromon.sched.asks import Free, Gpu
+from dromon.sched.job import Job, Role, Seat
+
+WHOLE = 1000  # thousandths of a device
+
+
+class Node:
+    __slots__ = (
+        "all", "bucket", "cpus", "ends", "entry", "group", "held", "ids", "is_open", "jobs",
+        "kinds", "labels", "mask", "memory", "name", "number", "parts", "position", "total",
+    )  # fmt: skip
+
+    def __init__(self, name: str, number: int, total: Free, labels: frozenset[str]) -> None:
+        self.name = name
+        self.number = number  # in the order in which nodes joined
+        self.total = total
+        self.labels = labels
+        self.is_open = True
+        self.ids = [gpu.id for gpu in total.gpus]
+        self.position = {id: position for position, id in enumerate(self.ids)}
+        self.kinds: dict[str, int] = {}  # kind -> mask
+        for position, gpu in enumerate(total.gpus):
+            self.kinds[gpu.kind] = self.kinds.get(gpu.kind, 0) | 1 << position
+        self.all = (1 << len(self.ids)) - 1
+        self.group = (labels, tuple(sorted(self.kinds)))
+        self.cpus = total.cpus
+        self.memory = total.memory
+        self.mask = self.all  # devices that nobody has any of
+        self.parts: dict[int, int] = {}  # position -> thousandths given away
+        self.held: dict[str, str] = {}  # device -> who, outside of our control
+        self.jobs: dict[str, Job] = {}
+        self.entry: tuple[int, int, int, Node] | None = None  # its place in the index
+        self.bucket = -1
+        self.ends: list[tuple[float, list[Seat]]] | None = None  # kept by `slots.releases`
+
+    @property
+    def free(self) -> Free:
+        return Free(self.cpus, self.memory, self._gpus(self.mask))
+
+    @property
+    def gpus_left(self) -> float:
+        """Devices, and what is left of shared ones."""
+        return self.mask.bit_count() + sum(WHOLE - used for used in self.parts.values()) / WHOLE
+
+    def _gpus(self, mask: int) -> tuple[Gpu, ...]:
+        return tuple(gpu for position, gpu in enumerate(self.total.gpus) if mask >> position & 1)
+
+    def kind_mask(self, kind: str | None) -> int:
+        return self.all if kind is None else self.kinds.get(kind, 0)
+
+    def take(self, seat: Seat) -> None:
+        self.cpus -= seat.cpus
+        self.memory -= seat.memory
+        if seat.part:
+            position = seat.mask.bit_length() - 1
+            self.parts[position] = self.parts.get(position, 0) + seat.part
+        self.mask &= ~seat.mask
+
+    def give(self, seat: Seat) -> None:
+        self.cpus += seat.cpus
+        self.memory += seat.memory
+        mask = seat.mask
+        if seat.part:
+            position = mask.bit_length() - 1
+            left = self.parts.get(position, 0) - seat.part
+            if left > 0:
+                self.parts[position] = left
+                return
+            self.parts.pop(position, None)
+        if self.held:
+            for id in self.held:
+                if id in self.position:
+                    mask &= ~(1 << self.position[id])
+        self.mask |= mask & self.all
+
+    def recount(self) -> None:
+        """What is free follows from what there is and who has it."""
+        self.cpus, self.memory = self.total.cpus, self.total.memory
+        self.mask, self.parts = self.all, {}
+        for id in self.held:
+            if id in self.position:
+                self.mask &= ~(1 << self.position[id])
+        for job in self.jobs.values():
+            for seat in job.seats:
+                if seat.node == self.name:
+                    self.take(seat)
+
+    def lowest(self, mask: int, count: int) -> int:
+        """The first `count` devices of these."""
+        chosen = 0
+        for _ in range(count):
+            bit = mask & -mask
+            chosen |= bit
+            mask ^= bit
+        return chosen
+
+    def device_for(
+        self, role: Role, mask: int, parts: dict[int, int], is_whole: bool = False
+    ) -> int:
+        """Where a part of a device is best taken: from the fullest shared one that has room, else
+        from a free one. -1: nowhere. `is_whole`: as if nobody outside held any."""
+        usable = self.kind_mask(role.kind)
+        shared = [
+            (WHOLE - used, position)
+            for position, used in parts.items()
+            if WHOLE - used >= role.part and usable >> position & 1
+            and (is_whole or self.ids[position] not in self.held)
+        ]  # fmt: skip
+        if shared:
+            return min(shared)[1]
+        free = mask & usable
+        return (free & -free).bit_length() - 1 if free else -1
+
+    def devices(self, mask: int) -> tuple[str, ...]:
+        found = []
+        while mask:
+            bit = mask & -mask
+            found.append(self.ids[bit.bit_length() - 1])
+            mask ^= bit
+        return tuple(found)

@@ -1,0 +1,379 @@
+"""When and where blocked jobs are to start, and what is free beside that. Lives for one decision.
+
+A booking is a planned job's seats from its planned start to its planned end; whoever comes later
+in the order is placed on what is free *throughout* its own time, beside what runs and what is
+booked. So nobody who passes a planned job can make it start later.
+"""
+
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf, nextafter
+
+from dromon.sched.asks import CPUS, GPUS, MEMORY
+from dromon.sched.board import Board, State, Turn, slots
+from dromon.sched.cluster import Cluster
+from dromon.sched.job import Job, Role, Seat
+from dromon.sched.node import WHOLE, Node
+from dromon.sched.rules import Reservation
+from dromon.sched.slots import Booking, Front, SlotTimes, releases, slot_times
+
+Freed = Mapping[int, Sequence[Seat]]  # node number -> seats as good as given back
+NOBODY: Freed = {}
+LINEAR = 200  # so many times are tried one by one; of more, the first from which on it fits
+
+
+class Plan:
+    def __init__(self, cluster: Cluster, now: float, turn: Turn) -> None:
+        self.cluster = cluster
+        self.now = now
+        self.soon = nextafter(now, inf)  # when what should have ended already will have
+        self.turn = turn
+        self.bookings: dict[int, list[Booking]] = {}  # node number -> those on it
+        self.closed: frozenset[str] = frozenset()
+        self._fronts: dict[tuple[object, ...], Front] = {}
+        self.reservations = [r for r in cluster.rules.reservations if self._is_on(r)]
+
+    def _is_on(self, reservation: Reservation) -> bool:
+        if reservation.end <= self.now:
+            return False
+        wait = reservation.release_after
+        if wait is None or reservation.id in self.cluster.reserved_use:
+            return True
+        return self.now < reservation.start + wait or any(
+            self.cluster.makes_use(reservation, job, self.now)
+            for job in self.cluster.holding.values()
+        )
+
+    def book(self, job: Job, start: float, seats: Iterable[Seat]) -> None:
+        end = start + job.duration
+        for seat in seats:
+            node = self.cluster.nodes[seat.node]
+            self.bookings.setdefault(node.number, []).append(Booking(start, end, seat))
+            for front in self._fronts.values():
+                front.stale[node.number] = node
+
+    def keep(self, node: Node, seat: Seat) -> None:
+        """Set aside for good."""
+        self.bookings.setdefault(node.number, []).append(Booking(self.now, inf, seat))
+        self.forget_fronts()
+
+    def forget_fronts(self) -> None:
+        """Nodes have changed otherwise than by a booking."""
+        for front in self._fronts.values():
+            front.close()
+        self._fronts = {}
+
+    def _front(self, role: Role) -> Front:
+        key = (role.cpus, role.memory, role.gpus, role.kind, role.label)
+        found = self._fronts.get(key)
+        if found is None:
+            found = self._fronts[key] = Front(self.cluster.slot_times(role))
+            found.stale = {number: self.cluster.numbers[number] for number in self.bookings}
+        for number, node in found.stale.items():
+            found.bound(number, self._bound(node, found.times))
+        found.stale = {}
+        return found
+
+    def _bound(self, node: Node, times: SlotTimes) -> float:
+        """Before this, a booked node has no room for one member however short."""
+        first = max(times.times.get(node.number, inf), self.soon)
+        if node.is_open and first < inf:
+            for point in sorted({t for t in self._points(node) if t >= first}):
+                if point < inf and self.slots(node, times.role, point, nextafter(point, inf)):
+                    return point
+        return inf
+
+    # ---- what is free when ----------------------------------------------------------------------
+
+    def state(
+        self, node: Node, start: float, end: float, freed: Sequence[Seat] = (),
+        closed: frozenset[str] = frozenset(),
+    ) -> State:  # fmt: skip
+        """What is free there throughout [start, end), were those seats `freed` already. Of what is
+        `closed`, only what they leave."""
+        if closed:
+            return self._left_by(node, start, end, freed, closed)
+        state = State.of(node)
+        for seat in freed:
+            state.give(node, seat)
+        bookings = self.bookings.get(node.number)
+        later: list[tuple[float, list[Seat]]] = []
+        if start > self.now or bookings:
+            for time, seats in releases(node):
+                if freed:
+                    seats = [seat for seat in seats if seat not in freed]
+                if start > self.now and (time <= start or time <= self.soon):
+                    for seat in seats:
+                        state.give(node, seat)
+                else:
+                    later.append((max(time, self.soon), seats))
+        if bookings:
+            _subtract(state, bookings, later, start, end)
+        return state
+
+    def _left_by(
+        self, node: Node, start: float, end: float, freed: Sequence[Seat], closed: frozenset[str]
+    ) -> State:
+        state, shut = self.state(node, start, end, freed), self.state(node, start, end)
+        state.cpus -= shut.cpus if CPUS in closed else 0
+        state.memory -= shut.memory if MEMORY in closed else 0
+        if GPUS in closed:
+            state.mask &= ~shut.mask
+            for position, used in state.parts.items():
+                there = WHOLE if shut.mask >> position & 1 else 0
+                there = WHOLE - shut.parts[position] if position in shut.parts else there
+                state.parts[position] = min(WHOLE, used + there)
+        return state
+
+    def slots(self, node: Node, role: Role, start: float, end: float) -> int:
+        """How many members of a plain role fit there throughout [start, end)."""
+        if role.cpus or role.memory or node.held or node.parts or not role.gpus:
+            return slots(node, self.state(node, start, end), role)
+        if role.label is not None and role.label not in node.labels:
+            return 0
+        mask = node.mask
+        if start > self.now:
+            due = start if start > self.soon else self.soon
+            for time, seats in releases(node):
+                if time > due:
+                    break
+                for seat in seats:
+                    if seat.part:
+                        return slots(node, self.state(node, start, end), role)
+                    mask |= seat.mask
+        for booking in self.bookings.get(node.number, ()):
+            if booking.start < end and booking.end > start:
+                mask &= ~booking.seat.mask
+        return (mask & node.kind_mask(role.kind)).bit_count() // role.gpus
+
+    def throughout_now(self, node: Node, job: Job) -> State:
+        return self.state(node, self.now, self.now + job.duration)
+
+    def longest_now(self, role: Role) -> float:
+        """Longer than this, no member can be on a booked node from now on."""
+        best = 0.0
+        for number, bookings in self.bookings.items():
+            node = self.cluster.numbers[number]
+            if node.mask.bit_count() < role.gpus or not node.is_open:
+                continue
+            for start in sorted(b.start for b in bookings):
+                if start - self.now > best:
+                    if not self.slots(node, role, self.now, start):
+                        break
+                    best = start - self.now
+        return best
+
+    # ---- the earliest start ---------------------------------------------------------------------
+
+    def earliest(self, job: Job) -> tuple[float, list[Seat]] | None:
+        """When, after now, a blocked job could start, and where. None: something never ends."""
+        if job.shape.plain is not None and not self.reservations:
+            return self._earliest_plain(job, job.shape.plain)
+        return self._earliest_of_any(job)
+
+    def _earliest_plain(self, job: Job, role: Role) -> tuple[float, list[Seat]] | None:
+        most, by_number, soon = role.min, self.cluster.numbers, self.soon
+        front = self._front(role)
+        plain: dict[int, float] = {}  # nodes that nobody has booked -> their first slot
+        times: list[float] = []  # of their slots, the soonest `most`
+        for time, number in front.free(self.bookings):
+            first = time if time > soon else soon
+            if len(times) >= most and first > times[most - 1]:
+                break
+            plain[number] = first
+            if most == 1:
+                times.append(first)
+            else:
+                for slot in slot_times(by_number[number], role, most):
+                    insort(times, slot if slot > soon else soon)
+        last = times[most - 1] if len(times) >= most else inf
+        booked = [by_number[number] for number in front.booked_before(last)]
+        if most == 1 and not booked and len(plain) == 1:
+            return (last, self._one_seat(role, by_number[next(iter(plain))], last))
+        changes = [(time, -1) for time in times[:most]]
+        for at, node in enumerate(booked):
+            changes += [(t, at) for t in set(self._points(node)) if t < last]
+        changes.sort()
+        at_most = [0] * len(booked)  # slots of booked nodes; between their own points only fewer
+        count = total = 0
+        for number, (point, at) in enumerate(changes):
+            if at < 0:
+                count += 1
+            else:
+                found = self.slots(booked[at], role, point, point + job.duration)
+                total += found - at_most[at]
+                at_most[at] = found
+            if count + total < most:
+                continue
+            if number + 1 < len(changes) and changes[number + 1][0] == point:
+                continue
+            nodes = [by_number[n] for n, first in plain.items() if first <= point]
+            nodes += [node for node, found in zip(booked, at_most, strict=True) if found]
+            if point == last:  # others may have room from that very time on
+                before = set(front.booked_before(last))
+                more = front.booked_before(nextafter(last, inf))
+                nodes += [by_number[n] for n in more if n not in before]
+            seats = self._board(job, point, nodes).place(job.shape)
+            if seats is not None:
+                return point, seats
+        return None
+
+    def _one_seat(self, role: Role, node: Node, time: float) -> list[Seat]:
+        mask = node.mask
+        for end, seats in releases(node):
+            if end > time:
+                break
+            for seat in seats:
+                mask |= seat.mask
+        if node.held or node.parts:
+            mask = self.state(node, time, time).mask
+        chosen = node.lowest(mask & node.kind_mask(role.kind), role.gpus)
+        return [Seat(f"{role.name}-0", node.name, role.cpus, role.memory, chosen, 0)]
+
+    def _points(self, node: Node) -> Iterator[float]:
+        """Times after now at which more may be free there."""
+        for job in node.jobs.values():
+            yield max(job.end, self.soon)
+            if job.going:
+                yield self.soon
+        for booking in self.bookings.get(node.number, ()):
+            yield max(booking.end, self.soon)
+
+    def _earliest_of_any(self, job: Job) -> tuple[float, list[Seat]] | None:
+        points = {self.soon} if self.cluster.shrinking else set()
+        points |= {max(other.end, self.soon) for other in self.cluster.holding.values()}
+        points |= {b.end for bookings in self.bookings.values() for b in bookings}
+        for reservation in self.reservations:
+            points |= {t for t in (reservation.start, reservation.end) if t > self.now}
+        times = sorted(point for point in points if point < inf)
+        nodes = [node for node in self.cluster.nodes.values() if node.is_open]
+        if len(times) <= LINEAR:
+            for time in times:
+                seats = self._try(job, time, nodes)
+                if seats is not None:
+                    return time, seats
+            return None
+        low, high, best = 0, len(times) - 1, None
+        while low <= high:
+            middle = (low + high) // 2
+            seats = self._try(job, times[middle], nodes)
+            if seats is None:
+                low = middle + 1
+            else:
+                best, high = (times[middle], seats), middle - 1
+        return best
+
+    def _try(self, job: Job, time: float, nodes: list[Node]) -> list[Seat] | None:
+        seats = self._board(job, time, nodes).place(job.shape)
+        if seats is None or not self.respects(job, seats, time):
+            return None
+        return seats
+
+    def _board(self, job: Job, time: float, nodes: list[Node]) -> Board:
+        end = time + job.duration
+        return Board(nodes, lambda node: self.state(node, time, end), self.turn)
+
+    # ---- reservations ---------------------------------------------------------------------------
+
+    def respects(self, job: Job, seats: Iterable[Seat], time: float, freed: Freed = NOBODY) -> bool:
+        """Does what is reserved for others stay free while this job would run?"""
+        return self.in_the_way(job, seats, time, freed) is None
+
+    def in_the_way(
+        self, job: Job, seats: Iterable[Seat], time: float, freed: Freed = NOBODY
+    ) -> Reservation | None:
+        if not self.reservations or not job.shape.gpus:
+            return None
+        wanted = list(seats)
+        for reservation in self.reservations:
+            if self.cluster.is_reserved_for(reservation, job):
+                continue
+            begin = max(time, reservation.start)
+            end = min(time + job.duration, reservation.end)
+            if begin >= end:
+                continue
+            points = {begin}
+            for bookings in self.bookings.values():
+                points.update(b.start for b in bookings if begin < b.start < end)
+            points.update(r.start for r in self.reservations if begin < r.start < end)
+            if any(self._free(reservation, job, p, wanted, freed) < 0 for p in points):
+                return reservation
+        return None
+
+    def _free(
+        self, reservation: Reservation, job: Job, point: float, wanted: list[Seat], freed: Freed
+    ) -> int:
+        """Wholly free GPUs at that time, less those kept: for it, and for others of its kind."""
+        free = 0
+        taken: dict[str, int] = {}
+        for seat in wanted:
+            taken[seat.node] = taken.get(seat.node, 0) | seat.mask
+        at = max(point, self.now)
+        for node in self.cluster.nodes.values():
+            if node.is_open:
+                gone = freed.get(node.number, ())
+                mask = self.state(node, at, nextafter(at, inf), gone).mask
+                mask &= ~taken.get(node.name, 0)
+                free += (mask & node.kind_mask(reservation.kind)).bit_count()
+        for other in self.reservations:
+            if reservation.kind not in (None, other.kind) or not other.start <= point < other.end:
+                continue
+            if not self.cluster.is_reserved_for(other, job):
+                free -= max(0, other.gpus - self._in_use(other, point, freed))
+        return free
+
+    def _in_use(self, reservation: Reservation, point: float, freed: Freed) -> int:
+        """GPUs of it that its own jobs will hold then."""
+        count = 0
+        for job in self.cluster.holding.values():
+            ends = job.end if job.end > self.now else self.soon
+            if ends > point and self.cluster.is_reserved_for(reservation, job):
+                count += self._devices(job, reservation, freed)
+        return count
+
+    def _devices(self, job: Job, reservation: Reservation, freed: Freed) -> int:
+        count = 0
+        for seat in job.seats:
+            node = self.cluster.nodes.get(seat.node)
+            if node is not None and seat not in freed.get(node.number, ()):
+                count += (seat.mask & node.kind_mask(reservation.kind)).bit_count()
+        return count
+
+
+def _subtract(
+    state: State, bookings: list[Booking], later: list[tuple[float, list[Seat]]],
+    start: float, end: float,
+) -> None:  # fmt: skip
+    """Take off what is booked at any time between; CPUs and memory at the worst moment."""
+    mine = [b for b in bookings if b.start < end and b.end > start]
+    if not mine:
+        return
+    points = [start, *(b.start for b in mine if b.start > start)]
+    cpus, memory = [], []
+    for point in points:
+        back = [s for time, seats in later if time <= point for s in seats]
+        at = [b.seat for b in mine if b.start <= point < b.end]
+        cpus.append(state.cpus + sum(s.cpus for s in back) - sum(s.cpus for s in at))
+        memory.append(state.memory + sum(s.memory for s in back) - sum(s.memory for s in at))
+    state.cpus, state.memory = min(state.cpus, *cpus), min(state.memory, *memory)
+    for position in {b.seat.mask.bit_length() - 1 for b in mine if b.seat.part}:
+        left = WHOLE if state.mask >> position & 1 else 0
+        left = WHOLE - state.parts[position] if position in state.parts else left
+        worst = left
+        for point in points:
+            back = [s for time, seats in later if time <= point for s in seats]
+            at = [b.seat for b in mine if b.start <= point < b.end]
+            worst = min(worst, left + _parts_of(back, position) - _parts_of(at, position))
+        state.parts[position] = WHOLE - max(0, worst)
+        state.mask &= ~(1 << position)
+    for booking in mine:
+        seat = booking.seat
+        if not seat.part:
+            for position in state.parts:
+                if seat.mask >> position & 1:
+                    state.parts[position] = WHOLE
+            state.mask &= ~seat.mask
+
+
+def _parts_of(seats: Iterable[Seat], position: int) -> int:
+    return sum(seat.part or WHOLE for seat in seats if seat.mask >> position & 1)

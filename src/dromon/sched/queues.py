@@ -1,0 +1,289 @@
+"""The tree of queues, with what each queue and user holds, and the lines of those who wait.
+
+A line is the waiting jobs of one user in one queue, of one priority and one shape, in submit
+order: where its first job does not fit, none does, so nobody looks at the others.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from dromon.sched.job import Demand, Job, Shape
+from dromon.sched.rules import ROOT, Amounts, QueueRule, Rules
+from dromon.sched.usage import Ledger, Past, share_of
+
+
+def scaled(amounts: Amounts) -> dict[str, float]:
+    """As the room counts: thousandths, and bytes."""
+    return {r: amount if r == "memory" else amount * 1000 for r, amount in amounts.items()}
+
+
+class Line:
+    """Jobs that wait, by (seq, id); how long each is taken to last beside it."""
+
+    __slots__ = ("durations", "keys", "priority", "shape", "shortest", "user")
+
+    def __init__(self, shape: Shape, priority: int, user: str) -> None:
+        self.shape = shape
+        self.priority = priority
+        self.user = user
+        self.keys: list[tuple[int, str]] = []
+        self.durations: list[float] = []
+        self.shortest = float("inf")  # nobody in it is shorter; may be too low
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def add(self, job: Job) -> None:
+        key = (job.seq, job.id)
+        if not self.keys or key > self.keys[-1]:
+            self.keys.append(key)
+            self.durations.append(job.duration)
+        else:
+            at = bisect_left(self.keys, key)
+            self.keys.insert(at, key)
+            self.durations.insert(at, job.duration)
+        if job.duration < self.shortest:
+            self.shortest = job.duration
+
+    def remove(self, job: Job) -> None:
+        at = bisect_left(self.keys, (job.seq, job.id))
+        del self.keys[at]
+        del self.durations[at]
+
+    def next_below(self, at: int, limit: float) -> int:
+        """The first from there on that is shorter; -1: none."""
+        if self.shortest >= limit:
+            return -1
+        durations = self.durations
+        for index in range(at, len(durations)):
+            if durations[index] < limit:
+                return index
+        if at == 0:
+            self.shortest = min(durations, default=float("inf"))
+        return -1
+
+
+class Member:
+    """One user inside one queue."""
+
+    __slots__ = ("ledgers", "lines", "name", "past", "queued", "running", "share", "usage")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.usage: Demand = {}
+        self.share = 0.0
+        self.running = 0
+        self.queued = 0
+        self.lines: dict[tuple[int, Shape], Line] = {}
+        self.ledgers: list[Ledger] = []
+        self.past: Past | None = None
+
+
+class Queue:
+    __slots__ = (
+        "children", "deserved", "first", "fixed", "guarantee", "has_caps", "is_over", "jobs",
+        "ledgers", "levels", "limit", "lower", "members", "name", "number", "order", "parent",
+        "past", "path", "queued", "rule", "running", "shapes", "share", "usage", "user_limit",
+        "weights",
+    )  # fmt: skip
+
+    def __init__(self, rule: QueueRule, parent: "Queue | None", number: int) -> None:
+        self.name = rule.name
+        self.parent = parent
+        self.number = number
+        self.children: dict[str, Queue] = {}
+        self.path: tuple[Queue, ...] = (self, *(parent.path if parent else ()))
+        self.members: dict[str, Member] = {}
+        self.levels: dict[int, int] = {}  # priority -> how many wait
+        self.shapes: dict[Shape, int] = {}  # shape -> how many wait
+        self.is_over = False  # holds more of something than it deserves
+        self.lower: dict[int, int] = {}  # priority -> how many run that may be sent away
+        self.jobs: dict[str, Job] = {}  # those that hold something
+        self.usage: Demand = {}
+        self.fixed: Demand = {}  # of it, by jobs that are not preemptible
+        self.share = 0.0
+        self.running = 0
+        self.queued = 0
+        self.deserved: dict[str, float] = {}
+        self.order: list[tuple[float, int, Queue]] = []  # children by share
+        self.first: tuple[int, str] | None = None  # who is looked at first; kept until it changes
+        self.past: Past | None = None
+        self.weights: dict[str, float] = {}
+        self.obey(rule)
+
+    def obey(self, rule: QueueRule) -> None:
+        self.rule = rule
+        self.limit = scaled(rule.limit)
+        self.user_limit = scaled(rule.user_limit)
+        self.guarantee = scaled(rule.guarantee)
+        self.ledgers = [Ledger(b.gpu_hours, b.per) for b in rule.budgets if b.of == "queue"]
+        self.has_caps = bool(
+            self.limit or self.user_limit or self.ledgers or rule.max_running is not None
+            or rule.user_max_running is not None or not rule.is_open
+            or any(budget.of == "user" for budget in rule.budgets)
+        )  # fmt: skip
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.children
+
+    def member(self, user: str, half_life: float | None) -> Member:
+        found = self.members.get(user)
+        if found is None:
+            found = self.members[user] = Member(user)
+            found.ledgers = [
+                Ledger(b.gpu_hours, b.per) for b in self.rule.budgets if b.of == "user"
+            ]
+            if half_life:
+                found.past = Past(half_life)
+        return found
+
+    def may_press(self, any_over: bool) -> bool:
+        """Could somebody who waits here send others away: lesser ones of this queue, or those of
+        a queue that holds more than it deserves?"""
+        if self.lower and self.levels and max(self.levels) > min(self.lower):
+            return True
+        return any_over and any(self._is_within(shape.demand) for shape in self.shapes)
+
+    def _is_within(self, demand: Demand) -> bool:
+        for queue in self.path:
+            if queue.parent is not None:
+                for resource, amount in demand.items():
+                    deserved = queue.deserved.get(resource)
+                    if deserved is not None and queue.usage.get(resource, 0) + amount > deserved:
+                        return False
+        return True
+
+    def weigh_over(self) -> int:
+        """1 when it has come to hold more than it deserves, -1 when it no longer does."""
+        over = False
+        for resource, deserved in self.deserved.items():
+            if self.usage.get(resource, 0) > deserved:
+                over = True
+                break
+        if over == self.is_over:
+            return 0
+        self.is_over = over
+        return 1 if over else -1
+
+    def user_share(self, member: Member, now: float) -> float:
+        """Like the queue's, of what the queue deserves, by the user's weight."""
+        weight = self.weights.get(member.name, 1.0)
+        share = share_of(member.usage, self.deserved)
+        if member.past is not None:
+            share += member.past.share(member.usage, self.deserved, now)
+        return share / weight if weight > 0 else float("inf")
+
+    def own_share(self, now: float) -> float:
+        share = share_of(self.usage, self.deserved)
+        if self.past is not None:
+            share += self.past.share(self.usage, self.deserved, now)
+        return share
+
+    def reorder(self, share: float) -> None:
+        """Take a new place among the parent's children."""
+        if self.parent is not None and share != self.share:
+            order = self.parent.order
+            del order[bisect_left(order, (self.share, self.number))]
+            order.insert(bisect_left(order, (share, self.number)), (share, self.number, self))
+        self.share = share
+
+    def waiting_members(self, now: float) -> Iterator[tuple[float, list[Member]]]:
+        """Users with somebody in a line, those of equal share together, smallest first. Most ask
+        only for the first, so nothing is sorted."""
+        waiting = [member for member in self.members.values() if member.queued]
+        if self.past is not None:
+            for member in waiting:
+                member.share = self.user_share(member, now)
+        shares = {member: member.share for member in waiting}  # as they are now
+        while shares:
+            least = min(shares.values())
+            group = [member for member, share in shares.items() if share == least]
+            for member in group:
+                del shares[member]
+            yield least, group
+
+
+def first_of(leaf: Queue, now: float) -> tuple[int, str] | None:
+    """(seq, id) of who is looked at first in a queue without aging."""
+    if leaf.first is None or leaf.past is not None:
+        leaf.first = None
+        highest = max(leaf.levels, default=0)
+        for _, members in leaf.waiting_members(now):
+            heads = [
+                line.keys[0] for member in members for line in member.lines.values()
+                if line.priority == highest
+            ]  # fmt: skip
+            if heads:
+                leaf.first = min(heads)
+                break
+    return leaf.first
+
+
+def divide(parent: Queue) -> None:
+    """What each child deserves of what its parent does, all the way down."""
+    children = list(parent.children.values())
+    for child in children:
+        child.deserved = {}
+    for resource, whole in parent.deserved.items():
+        for child, part in zip(children, _parts(children, resource, whole), strict=True):
+            child.deserved[resource] = part
+    for child in children:
+        divide(child)
+
+
+def _parts(children: list[Queue], resource: str, whole: float) -> list[float]:
+    """Of one resource: what some were given, the rest by weight. Nobody has less than it was
+    guaranteed; whoever would, takes that first, so that all together have no more than there is."""
+    given: dict[int, float] = {}
+    for child in children:
+        amounts = scaled(child.rule.deserved or {})
+        if resource in amounts:
+            given[child.number] = _bounded(child, resource, amounts[resource])
+    while True:
+        others = [child for child in children if child.number not in given]
+        left = max(0.0, whole - sum(given.values()))
+        weights = sum(child.rule.weight for child in others)
+        by_weight = {c.number: left * c.rule.weight / weights if weights else 0.0 for c in others}
+        short = [c for c in others if by_weight[c.number] < c.guarantee.get(resource, 0.0)]
+        if not short:
+            break
+        for child in short:
+            given[child.number] = _bounded(child, resource, 0.0)
+    return [
+        given[c.number] if c.number in given else _bounded(c, resource, by_weight[c.number])
+        for c in children
+    ]
+
+
+def _bounded(child: Queue, resource: str, part: float) -> float:
+    part = max(part, child.guarantee.get(resource, 0.0))
+    return min(part, child.limit.get(resource, part))
+
+
+def build(rules: Rules) -> dict[str, Queue]:
+    """Name -> queue; a parent that no rule names hangs under the root."""
+    root = Queue(QueueRule(ROOT, parent=""), None, 0)
+    for rule in rules.queues:
+        if rule.name == ROOT:
+            root.obey(rule)
+    tree = {ROOT: root}
+    by_name = {rule.name: rule for rule in rules.queues if rule.name != ROOT}
+
+    def hang(name: str, above: tuple[str, ...]) -> Queue:
+        if name in tree:
+            return tree[name]
+        rule = by_name.get(name, QueueRule(name))
+        parent = root if rule.parent in (*above, name) else hang(rule.parent, (*above, name))
+        return add(tree, rule, parent)
+
+    for name in by_name:
+        hang(name, ())
+    return tree
+
+
+def add(tree: dict[str, Queue], rule: QueueRule, parent: Queue) -> Queue:
+    number = 1 + max(queue.number for queue in tree.values())
+    queue = tree[rule.name] = parent.children[rule.name] = Queue(rule, parent, number)
+    parent.order.insert(bisect_left(parent.order, (0.0, number)), (0.0, number, queue))
+    return queue

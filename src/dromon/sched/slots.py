@@ -1,0 +1,162 @@
+"""When nodes have room for members of one kind, from when their jobs are expected to end."""
+
+from collections.abc import Generator
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from dromon.sched.board import State, slots
+from dromon.sched.job import Role, Seat
+from dromon.sched.node import Node
+
+NOW = -inf  # a slot that is free already
+
+
+class Booking:
+    """A planned job's seat, from its planned start to its planned end."""
+
+    __slots__ = ("end", "seat", "start")
+
+    def __init__(self, start: float, end: float, seat: Seat) -> None:
+        self.start = start
+        self.end = end
+        self.seat = seat
+
+
+class SlotTimes:
+    """For members of one kind: when each node has room for the first of them. Kept between
+    decisions; only nodes that changed are looked at again."""
+
+    def __init__(self, nodes: dict[int, Node], role: Role) -> None:
+        self.role = role
+        self.nodes = nodes
+        self.changed: dict[int, Node] = dict(nodes)
+        self.times: dict[int, float] = {}
+        self.heap: list[tuple[float, int]] = []
+
+    def refresh(self) -> None:
+        if not self.changed:
+            return
+        for number, node in self.changed.items():
+            if node.is_open and self.nodes.get(number) is node:
+                times = slot_times(node, self.role, 1)
+                first = times[0] if times else inf
+            else:
+                first = inf
+            if self.times.get(number) != first:
+                self.times[number] = first
+                if first < inf:
+                    heappush(self.heap, (first, number))
+        self.changed.clear()
+        if len(self.heap) > 64 + 4 * len(self.times):
+            self.heap = [(time, number) for number, time in self.times.items() if time < inf]
+            heapify(self.heap)
+
+    def walk(self) -> Generator[tuple[float, int], None, None]:
+        """(time, node number), soonest first. What was taken off is put back at the end."""
+        self.refresh()
+        taken: list[tuple[float, int]] = []
+        seen: set[int] = set()
+        try:
+            while self.heap:
+                entry = heappop(self.heap)
+                time, number = entry
+                if self.times.get(number) != time or number in seen:
+                    continue
+                taken.append(entry)
+                seen.add(number)
+                yield entry
+        finally:
+            for entry in taken:
+                heappush(self.heap, entry)
+
+
+def slot_times(node: Node, role: Role, most: int) -> list[float]:
+    """When the first, second… member finds room there, if nobody else comes."""
+    state = State.of(node)
+    found = [NOW] * min(most, slots(node, state, role))
+    if len(found) == most:
+        return found
+    if slots(node, State.whole(node), role) <= len(found):
+        return found
+    for end, seats in releases(node):
+        if end == inf:
+            break
+        for seat in seats:
+            state.give(node, seat)
+        count = min(most, slots(node, state, role))
+        found += [end] * (count - len(found))
+        if len(found) >= most:
+            break
+    return found
+
+
+def releases(node: Node) -> list[tuple[float, list[Seat]]]:
+    """Who gives back what there, soonest first. Kept until the node changes."""
+    if node.ends is not None:
+        return node.ends
+    found: list[tuple[float, list[Seat]]] = []
+    name = node.name
+    for job in node.jobs.values():
+        seats = job.seats
+        if job.going:
+            leaving = [s for s in seats if s.node == name and s.member in job.going]
+            seats = [s for s in seats if s.member not in job.going]
+            if leaving:
+                found.append((-1e300, leaving))
+        if len(seats) > 1:
+            seats = [s for s in seats if s.node == name]
+        if seats:
+            found.append((job.end, seats))
+    if len(found) > 1:
+        found.sort(key=_end)
+    node.ends = found
+    return found
+
+
+def _end(release: tuple[float, list[Seat]]) -> float:
+    return release[0]
+
+
+class Front:
+    """Nodes in the order in which they have room for one member of a kind, within one decision:
+    those that nobody has booked by their times, those booked by a time before which they have
+    none whatever its duration."""
+
+    def __init__(self, times: SlotTimes) -> None:
+        times.refresh()
+        self.times = times
+        self._walk = times.walk()
+        self._seen: list[tuple[float, int]] = []  # not booked when they came up
+        self.booked: list[tuple[float, int]] = []  # a heap; may hold what is out of date
+        self.bounds: dict[int, float] = {}
+        self.stale: dict[int, Node] = {}  # booked since their bounds were found
+
+    def close(self) -> None:
+        self._walk.close()
+
+    def free(self, bookings: dict[int, list[Booking]]) -> Generator[tuple[float, int], None, None]:
+        """(time, node number) of those not booked, soonest first."""
+        self._seen = [entry for entry in self._seen if entry[1] not in bookings]
+        yield from self._seen
+        for entry in self._walk:
+            if entry[1] not in bookings:
+                self._seen.append(entry)
+                yield entry
+
+    def bound(self, number: int, time: float) -> None:
+        self.bounds[number] = time
+        if time < inf:
+            heappush(self.booked, (time, number))
+
+    def booked_before(self, time: float) -> list[int]:
+        """Booked nodes that may have room sooner."""
+        found = []
+        kept = []
+        while self.booked and self.booked[0][0] < time:
+            entry = heappop(self.booked)
+            if self.bounds.get(entry[1]) == entry[0] and entry[1] not in found:
+                found.append(entry[1])
+                kept.append(entry)
+        for entry in kept:
+            heappush(self.booked, entry)
+        return found

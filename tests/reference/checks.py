@@ -1,0 +1,149 @@
+"""What must hold of every decision, whatever made it. Each check raises AssertionError in words.
+
+Keeps its own books: from the events, with the slow scheduler's ledger for what is held and what
+was used, and with nothing of what decided.
+"""
+
+from collections import Counter
+
+from dromon.sched.asks import RoleAsk, Share
+from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
+from reference.play import QUEUED, RUNNING, Play
+from reference.room import empty, milli, share_on
+from reference.round import Round
+from reference.slow import Slow, amounts
+
+
+class Witness:
+    def __init__(self, play: Play, ledger: Slow) -> None:
+        self.play, self.ledger = play, ledger
+
+    def check(self, decisions: tuple[Decision, ...]) -> None:
+        """Before they are carried out."""
+        if not decisions:
+            return
+        self.nothing_is_decided_twice(decisions)
+        self.caps_hold(decisions)
+        for decision in decisions:
+            job = self.play.jobs[decision.job]
+            match decision:
+                case Start():
+                    assert job.state == QUEUED, f"{decision.job} is not waiting"
+                    self.gang_is_whole(decision)
+                    self.shares_are_what_was_asked(decision, {})
+                case Grow():
+                    assert job.state == RUNNING, f"{decision.job} does not run"
+                    assert job.told.elastic
+                    self.shares_are_what_was_asked(decision, job.placement)
+                case Preempt():
+                    self.may_be_sent_away(decision)
+                case Shrink():
+                    self.stays_at_min(decision)
+                case Refuse():
+                    assert job.state == QUEUED, f"{decision.job} is not waiting"
+        self.nothing_is_given_twice(decisions)
+
+    def nothing_is_decided_twice(self, decisions: tuple[Decision, ...]) -> None:
+        kinds = Counter((d.job, isinstance(d, Start | Grow)) for d in decisions)
+        assert set(kinds.values()) <= {1}, f"twice: {kinds}"
+
+    def gang_is_whole(self, start: Start) -> None:
+        counts = Counter(m.rpartition("-")[0] for m in start.placement)
+        ask = self.play.jobs[start.job].told.ask
+        for role in ask:
+            assert role.min <= counts[role.role] <= role.replicas, f"half a gang: {start}"
+            names = set(role.members(0, counts[role.role]))
+            assert names <= set(start.placement), f"a gap among members: {start}"
+        assert set(counts) <= {role.role for role in ask}, f"a role nobody asked for: {start}"
+
+    def shares_are_what_was_asked(self, decision: Start | Grow, there: dict[str, Share]) -> None:
+        ask = self.play.jobs[decision.job].told.ask
+        for member, share in decision.placement.items():
+            assert member not in there, f"{member} is there already"
+            role = next(r for r in ask if r.role == member.rpartition("-")[0])
+            self.share_is_right(role, share)
+        for role in ask:
+            if role.spread == "node":
+                everybody = {**there, **decision.placement}
+                nodes = [s.node for m, s in everybody.items() if m.rpartition("-")[0] == role.role]
+                assert len(set(nodes)) == len(nodes), f"not apart: {decision}"
+
+    def share_is_right(self, role: RoleAsk, share: Share) -> None:
+        assert share.node in self.play.nodes, f"{share.node} is not there"
+        assert share.node not in self.ledger.drained, f"{share.node} is drained"
+        node = self.play.nodes[share.node]
+        assert share_on(role, empty([node])[node.name]) is not None, "the node is not of that kind"
+        assert (share.cpus, share.memory) == (role.cpus, role.memory)
+        assert len(share.gpus) * milli(share.part) == milli(role.gpus), f"{role} got {share}"
+        kinds = {g.id: g.kind for g in node.gpus}
+        assert all(role.gpu_kind in (None, kinds[id]) for id in share.gpus), f"{role}: {share}"
+        outside = {device for name, device in self.ledger.outside if name == share.node}
+        assert not outside & set(share.gpus), "a GPU that somebody outside has"
+
+    def may_be_sent_away(self, decision: Preempt) -> None:
+        victim, job = self.play.jobs[decision.job], self.play.jobs[decision.for_job]
+        assert victim.state == RUNNING, f"{decision.job} does not run"
+        assert job.state == QUEUED, f"{decision.for_job} does not wait"
+        known = self.ledger.jobs[decision.for_job]
+        assert decision.job not in known.gave_way_to, "back and forth"
+        if victim.told.queue == job.told.queue:
+            assert victim.told.preemptible, f"{decision}: not preemptible"
+            assert victim.told.priority < job.told.priority, f"{decision}: not of a lower class"
+            ran = self.play.now - victim.since
+            assert ran >= self.play.rules.min_run_time, f"{decision}: ran only {ran}"
+        else:
+            mine = {q.name for q in self.ledger.path(job.told.queue)}
+            theirs = [q.name for q in self.ledger.path(victim.told.queue) if q.name not in mine]
+            usage = self.books.usage(theirs[-1])
+            part = self.ledger.deserved()[theirs[-1]]
+            assert any(usage[r] > part[r] for r in part), f"{decision}: nothing borrowed"
+
+    def stays_at_min(self, decision: Shrink) -> None:
+        job = self.play.jobs[decision.job]
+        assert job.state == RUNNING, f"{decision.job} does not run"
+        assert not set(decision.members) & set(job.leaving), "asked to go twice"
+        left = Counter(m.rpartition("-")[0] for m in job.placement if m not in decision.members)
+        assert all(left[r.role] >= r.min for r in job.told.ask), f"{decision}: below min"
+
+    def caps_hold(self, decisions: tuple[Decision, ...]) -> None:
+        """One start after the other: none of the rules that could hold it does."""
+        books = self.books = Round(self.ledger, self.play.now, 0)
+        grown = set()
+        for decision in decisions:
+            if isinstance(decision, Start):
+                cap = books.cap(self.ledger.jobs[decision.job])
+                assert cap is None, f"{decision.job} started over the {cap}"
+            if isinstance(decision, Start | Grow):
+                grown.add(decision.job)
+                there = books.held.get(decision.job, frozenset())
+                books.held[decision.job] = there | set(decision.placement)
+        for id in grown:
+            job, held = self.ledger.jobs[id], amounts(self.ledger.jobs[id].ask, books.held[id])
+            for queue in self.ledger.path(job.queue):
+                over = books.usage(queue.name).breaks(queue.limit, held)
+                assert not over, f"{id} came over the limit of {queue.name}"
+                over = books.usage(queue.name, job.user).breaks(queue.user_limit, held)
+                assert not over, f"{id} came over the user_limit of {queue.name}"
+
+    def cap(self, id: str) -> str | None:
+        return Round(self.ledger, self.play.now, 0).cap(self.ledger.jobs[id])
+
+    def path(self, id: str) -> list[str]:
+        return [q.name for q in self.ledger.path(self.play.jobs[id].told.queue)]
+
+    def nothing_is_given_twice(self, decisions: tuple[Decision, ...]) -> None:
+        room = empty(self.play.nodes.values())
+        shares = [s for job in self.play.jobs.values() for s in job.placement.values()]
+        for decision in decisions:
+            if isinstance(decision, Start | Grow):
+                shares += decision.placement.values()
+        for share in shares:
+            if share.node in room:
+                room[share.node].change(share, -1)
+        for name, left in room.items():
+            assert left.cpus >= 0, f"{name} has {left.cpus / 1000} CPUs left"
+            assert left.memory >= 0, f"{name} has {left.memory} of memory left"
+            assert all(of >= 0 for of in left.gpus.values()), f"{name}: {left.gpus} left"
+            for device, of in left.gpus.items():
+                parts = [s.part for s in shares if s.node == name and device in s.gpus]
+                assert len(parts) == 1 or sum(map(milli, parts)) == 1000 - of

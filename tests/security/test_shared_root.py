@@ -1,0 +1,128 @@
+"""A machine that root shares: members begin as their user, inside fences that hold.
+
+Pretended GPUs have pretended device files here; the kernel's rules for files are the real ones.
+"""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench import eventually, is_alive
+from people import Machine, User, end_all
+
+SMALL = ("--cpus", "0.1", "queue=research")
+
+
+@pytest.fixture
+def fenced(machine: Machine) -> Iterator[Machine]:
+    """Root's arbiter, under the keeper's account, in the foreground as a container runs it."""
+    devices = machine.folder / "devices"
+    devices.mkdir()
+    for number in range(2):
+        (devices / f"FAKE-{number}").touch()
+        (devices / f"FAKE-{number}").chmod(0o666)
+    env = {
+        **machine.ann.env, "HOME": "/root", "DROMON_HOME": str(machine.folder / "root"),
+        "DROMON_ACCOUNT": machine.keeper.name, "DROMON_FAKE_DEVICES": str(devices),
+        "ROOTS_OWN": "secret",
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [machine.ann.python, "-m", "dromon.cli", "daemon", "share", "--foreground"],
+        env=env,
+        cwd="/",
+    )
+    try:
+        eventually((machine.place / "arbiter.sock").exists, "no arbiter came")
+        yield machine
+    finally:
+        end_all({machine.ann.uid, machine.bob.uid})  # so that nobody is in a cgroup any more
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        remove_cgroups(machine)
+
+
+def remove_cgroups(machine: Machine) -> None:
+    """Of users who will not come again, whose members outlived the arbiter."""
+    for user in machine.users:
+        for folder in Path("/sys/fs/cgroup").glob(f"**/dromon/{user.uid}"):
+            for path, _, _ in os.walk(folder, topdown=False):
+                os.rmdir(path)
+            if not [each for each in folder.parent.iterdir() if each.is_dir()]:
+                folder.parent.rmdir()
+
+
+def printed(user: User, *words: str) -> str:
+    return user("run", *words).stdout
+
+
+def test_members_of_a_shared_machine_are_their_users_and_nobody_elses(fenced: Machine):
+    ann, bob = fenced.ann, fenced.bob
+    devices = fenced.folder / "devices"
+    script = (
+        "id -un; id -Gn; umask; cat /proc/self/status | grep -E '^(Cap(Eff|Prm)|NoNewPrivs)';"
+        f"for n in 0 1; do (: <>{devices}/FAKE-$n) 2>/dev/null && echo opened $n; done; env"
+    )
+    said = printed(ann, "--gpus", "1", *SMALL, "--", "bash", "-c", script)
+    lines = said.splitlines()
+    assert lines[:2] == [ann.name, ann.name]
+    assert "CapEff:\t0000000000000000" in lines
+    assert "CapPrm:\t0000000000000000" in lines
+    opened = [line for line in lines if line.startswith("opened")]
+    assert opened == ["opened 0"], "one GPU is hers, the other nobody's"
+    assert "ROOTS_OWN" not in said
+
+    # While it is hers it is nobody else's, also not of who uses no Dromon at all.
+    id = ann.submit("--gpus", "1", *SMALL, "--", "sleep", "600")
+    ann.until(id, "running")
+    try_all = f"for n in 0 1; do : <>{devices}/FAKE-$n; done"
+    assert "Permission denied" in bob.run("bash", "-c", try_all).stderr
+    assert (devices / "FAKE-0").stat().st_uid == ann.uid
+    ann("stop", id, "--grace", "0")
+    eventually(lambda: (devices / "FAKE-0").stat().st_uid == 0, "it stays hers")
+
+
+def test_memory_of_a_users_members_is_limited_by_root_where_the_kernel_lets_it(fenced: Machine):
+    ann = fenced.ann
+    notes = json.loads(ann("nodes", "-o", "json").stdout)[0]["notes"]
+    if not any("for all members of a user together" in note for note in notes):
+        pytest.skip("root may make no cgroup here")
+    said = printed(ann, "--memory", "100MiB", *SMALL, "--", "cat", "/proc/self/cgroup")
+    own = next(line for line in said.splitlines() if f"/dromon/{ann.uid}/" in line)
+    controllers, path = own.split(":", 2)[1:]
+    id = ann.submit("--memory", "100MiB", *SMALL, "--", "sleep", "600")
+    ann.until(id, "running")
+    version1 = controllers == "memory"
+    mount = Path("/sys/fs/cgroup") / ("memory" if version1 else "")
+    folder = mount / path.lstrip("/").partition(f"/{ann.uid}/")[0] / str(ann.uid)
+    limit = folder / ("memory.limit_in_bytes" if version1 else "memory.max")
+    assert int(limit.read_text()) == (100 << 20) + (64 << 20)
+    # It is hers to divide, and not hers to raise.
+    assert ann.run("mkdir", str(folder / "own")).returncode == 0
+    assert ann.run("bash", "-c", f"echo 1000000000 >{limit}").returncode != 0
+    (folder / "own").rmdir()
+
+
+def test_members_outlive_the_arbiter_and_root_reads_not_a_word(fenced: Machine):
+    ann, bob = fenced.ann, fenced.bob
+    id = ann.submit("--gpus", "1", *SMALL, "--", "sleep", "600")
+    ann.until(id, "running")
+    launcher = str(fenced.place / "launcher.sock")
+    say = (
+        "import os, socket, sys\n"
+        "with socket.socket(socket.AF_UNIX) as sock:\n"
+        "    sock.connect(sys.argv[1])\n"
+        "    sock.sendall(os.urandom(100000))\n"
+        "    sock.settimeout(10)\n"
+        "    print(sock.recv(100).decode())\n"
+    )
+    assert bob.run(bob.python, "-c", say, launcher).returncode == 0
+    arbiter = int((fenced.folder / "root/shared/arbiter.pid").read_text())
+    assert os.stat(f"/proc/{arbiter}").st_uid == fenced.keeper.uid, "only the launcher is root's"
+    os.kill(arbiter, signal.SIGTERM)
+    eventually(lambda: not is_alive(arbiter), "it does not leave")
+    assert ann.state(id) == "running"

@@ -1,0 +1,111 @@
+"""A real arbiter and real daemons, all of one user: two state directories are two daemons."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dromon.engines.local.shared import control, neighbours, place
+from dromon.engines.local.shared.people import person
+from dromon.errors import Refused
+
+ME = person(os.getuid()).name
+LIVES: list["subprocess.Popen[bytes]"] = []  # arbiters of the test that runs
+
+
+@pytest.fixture
+def shared(tmp_path_factory, monkeypatch: pytest.MonkeyPatch) -> Iterator[place.Place]:
+    """This account shares the machine, with two pretended GPUs."""
+    folder = tmp_path_factory.mktemp("s")
+    monkeypatch.setenv("DROMON_HOME", str(folder / "arbiter"))
+    monkeypatch.setenv("DROMON_SHARED", str(folder / "p"))
+    monkeypatch.setenv("DROMON_FAKE_GPUS", "2")
+    monkeypatch.delenv("DROMON_GPU_LOCKS", raising=False)
+    monkeypatch.chdir(folder)
+    start(folder)
+    at = place.find()
+    assert at is not None
+    yield at
+    control.unshare()
+    while LIVES:
+        LIVES.pop().wait(30)
+
+
+def start(folder: Path) -> None:
+    """Also as root: what only root does has tests of its own."""
+    ready, theirs = os.pipe()
+    module = "dromon.engines.local.shared.process"
+    words = ["--place", str(folder / "p"), "--state", str(folder / "state"), "--fake-gpus", "2"]
+    command = [sys.executable, "-m", module, *words, "--ready", str(theirs)]
+    LIVES.append(subprocess.Popen(command, pass_fds=(theirs,), cwd="/"))
+    os.close(theirs)
+    assert os.read(ready, 1) == b"1"
+    os.close(ready)
+
+
+def test_two_daemons_share_what_there_is_and_do_what_the_arbiter_says(
+    shared: place.Place, serve, on, tmp_path: Path
+):
+    with serve(fake_gpus=2) as one, serve(fake_gpus=2) as two:
+        first = on(one, tmp_path).run("sleep 600", resources={"gpus": 2, "cpus": 0.1})
+        on(one, tmp_path).until(first, "running")
+        jobs = on(two, tmp_path)
+        second = jobs.run("echo $CUDA_VISIBLE_DEVICES", resources={"gpus": 1, "cpus": 0.1})
+        waiting = two.why(second)
+        assert waiting is not None
+        assert first in waiting.sentence
+        (node,) = two.nodes()
+        assert [gpu["holder"] for gpu in node.gpus] == [first, first]
+        assert node.free["gpus"] == 0
+        assert {job.id: job.state for job in neighbours.jobs()} == {
+            f"{ME}/{first}": "running",
+            f"{ME}/{second}": "queued",
+        }
+        with pytest.raises(Refused, match="can never"):
+            jobs.run("true", resources={"gpus": 3})
+        assert neighbours.stop(f"{ME}/{first}", 0.0)["active"]
+        assert two.wait(second, 60).state == "succeeded"
+        assert neighbours.status(f"{ME}/{first}").state == "ended"
+        assert [line.text for line in two.lines(f"{ME}/{second}", follow=False)] == ["0"]
+        done = [(each["action"], each["subject"]) for each in one.audit(10)]
+        assert ("stop", f"{ME}/{first}") in done
+        assert one.report(0.0)["users"][0]["name"] == ME
+
+
+def test_halves_of_one_gpu_are_held_by_two_daemons_together(
+    shared: place.Place, serve, on, tmp_path: Path
+):
+    half = {"gpus": 0.5, "cpus": 0.1}
+    with serve(fake_gpus=2) as one, serve(fake_gpus=2) as two:
+        devices = []
+        for engine in (one, two):
+            id = on(engine, tmp_path).run("sleep 600", resources=half)
+            on(engine, tmp_path).until(id, "running")
+            devices.append(engine.status(id).members[0].gpus)
+        assert devices[0] == devices[1]
+
+
+def test_a_daemon_goes_on_with_an_arbiter_that_was_killed_and_came_back(
+    shared: place.Place, serve, on, tmp_path: Path
+):
+    with serve(fake_gpus=2) as one:
+        jobs = on(one, tmp_path)
+        runs = jobs.run("sleep 600", resources={"gpus": 2, "cpus": 0.1})
+        jobs.until(runs, "running")
+        status = control.status()
+        assert status is not None
+        os.kill(int(status["pid"]), signal.SIGKILL)
+        waits = jobs.run("true", resources={"gpus": 1, "cpus": 0.1})
+        waiting = one.why(waits)
+        while waiting is not None and waiting.reason != "arbiter away":
+            waiting = one.why(waits)
+        assert waiting is not None
+        start(Path(shared.root).parent)
+        while (waiting := one.why(waits)) is None or runs not in waiting.sentence:
+            assert waiting is not None, "what runs was forgotten"
+        one.stop(runs, 0.0)
+        assert one.wait(waits, 60).state == "succeeded"

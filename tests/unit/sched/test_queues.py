@@ -1,0 +1,390 @@
+"""Queues, users, caps: who goes first when there are rules, and who is held."""
+
+from typing import Any
+
+import pytest
+
+from dromon.sched import events
+from dromon.sched.admit import admit
+from dromon.sched.asks import Gpu, RoleAsk
+from dromon.sched.cluster import Cluster
+from dromon.sched.decide import Preempt, Refuse, Shrink, Start, decide, dry_preempt
+from dromon.sched.explain import explain
+from dromon.sched.rules import Budget, PriorityRule, QueueRule, Reservation, Rules, UserRule
+
+HOUR = 3600.0
+
+
+class Site:
+    """A cluster with rules, and the shell that carries decisions out at a given time."""
+
+    def __init__(self, *queues: QueueRule, gpus: int = 8, nodes: int = 1, **rules: Any) -> None:
+        self.cluster = Cluster(Rules(queues=queues, **rules))
+        self.now = 0.0
+        self.seq = 0
+        for n in range(nodes):
+            devices = tuple(Gpu(str(i)) for i in range(gpus))
+            self.cluster.apply(events.NodeJoined(f"n{n}", 64, 2**40, devices))
+
+    def submit(self, id: str, queue: str = "a", user: str = "ann", gpus: float = 1,
+               members: int = 1, least: int | None = None, **more: Any) -> None:  # fmt: skip
+        self.seq += 1
+        ask = (RoleAsk("worker", members, members if least is None else least, gpus=gpus),)
+        more.setdefault("preemptible", True)
+        self.cluster.apply(
+            events.JobSubmitted(id, self.seq, self.now, ask, user=user, queue=queue, **more)
+        )
+
+    def decide(self) -> Any:
+        return decide(self.cluster, self.now, 0)
+
+    def go(self) -> list[str]:
+        started = []
+        for d in self.decide():
+            if isinstance(d, Start):
+                self.cluster.apply(events.JobStarted(d.job, d.placement, self.now))
+                started.append(d.job)
+            elif isinstance(d, Preempt):
+                self.cluster.apply(events.JobStopping(d.job, self.now, d.for_job))
+        return started
+
+    def gone(self) -> list[str]:
+        return [d.job for d in self.decide() if isinstance(d, Preempt)]
+
+    def end(self, *ids: str) -> None:
+        for id in ids:
+            self.cluster.apply(events.JobEnded(id, self.now))
+
+
+def test_queue_with_the_smaller_share_goes_first():
+    site = Site(QueueRule("a"), QueueRule("b"), gpus=4)
+    for n in range(4):
+        site.submit(f"a{n}", "a")
+    for n in range(4):
+        site.submit(f"b{n}", "b")
+    assert site.go() == ["a0", "b0", "a1", "b1"]
+
+
+def test_weights_divide_what_there_is():
+    site = Site(QueueRule("a", weight=3), QueueRule("b", weight=1), gpus=8)
+    for n in range(8):
+        site.submit(f"a{n}", "a")
+        site.submit(f"b{n}", "b")
+    started = site.go()
+    assert sum(id.startswith("a") for id in started) == 6
+
+
+def test_children_share_what_their_parent_has():
+    queues = (QueueRule("x"), QueueRule("x1", "x"), QueueRule("x2", "x"), QueueRule("y"))
+    site = Site(*queues, gpus=8)
+    for queue in ("x1", "x2", "y"):
+        for n in range(8):
+            site.submit(f"{queue}-{n}", queue)
+    counts = [sum(id.startswith(q) for id in site.go()) for q in ("y",)]
+    assert counts == [4]
+
+
+def test_users_of_a_queue_take_turns_by_what_they_hold():
+    site = Site(QueueRule("a"), gpus=4)
+    for n in range(4):
+        site.submit(f"ann{n}", user="ann")
+    for n in range(4):
+        site.submit(f"bob{n}", user="bob")
+    assert site.go() == ["ann0", "bob0", "ann1", "bob1"]
+
+
+def test_last_nights_hog_waits_where_past_usage_counts():
+    site = Site(QueueRule("a"), QueueRule("b"), gpus=1, half_life=10 * HOUR)
+    site.submit("hog", "a")
+    site.go()
+    site.now = 8 * HOUR
+    site.end("hog")
+    site.submit("again", "a")
+    site.submit("other", "b")
+    assert site.go() == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (QueueRule("a", limit={"gpus": 1}), "queue a may have 1 GPU"),
+        (QueueRule("a", user_limit={"gpus": 1}), "ann may have 1 GPU"),
+        (QueueRule("a", max_running=1), "queue a may run 1 job"),
+        (QueueRule("a", user_max_running=1), "ann may run 1 job"),
+    ],
+)
+def test_cap_holds_a_job_and_nobody_behind_it(rule, words):
+    site = Site(rule, QueueRule("b"))
+    site.submit("first")
+    site.submit("held")
+    site.submit("other", "b", "bob")
+    assert sorted(site.go()) == ["first", "other"]
+    why = explain(site.cluster, "held", site.now)
+    assert why.reason == "cap"
+    assert words in why.sentence
+    site.end("first")
+    assert site.go() == ["held"]
+
+
+def test_user_limit_holds_in_all_queues_together():
+    site = Site(QueueRule("a"), QueueRule("b"), users=(UserRule("ann", limit={"gpus": 2}),))
+    site.submit("a1", gpus=2)
+    site.submit("b1", "b")
+    site.submit("b2", "b", "bob")
+    assert sorted(site.go()) == ["a1", "b2"]
+
+
+def test_budget_that_is_spent_comes_back_with_the_next_day():
+    site = Site(QueueRule("a", budgets=(Budget(2, "day"),)))
+    site.submit("long", gpus=2)
+    site.go()
+    site.now = 1.5 * HOUR
+    site.submit("next")
+    assert site.go() == []
+    assert "2 GPU-hours of this day" in explain(site.cluster, "next", site.now).sentence
+    site.end("long")
+    assert site.go() == []
+    assert site.cluster.wakes(site.now) == 24 * HOUR
+    site.now = 24 * HOUR
+    assert site.go() == ["next"]
+
+
+def test_class_has_a_budget_for_each_user():
+    site = Site(QueueRule("a"), priorities=(PriorityRule("urgent", 10, user_budget=1),))
+    site.submit("first", priority=10)
+    site.go()
+    site.now = 2 * HOUR
+    site.submit("ann-urgent", priority=10)
+    site.submit("ann-normal")
+    site.submit("bob-urgent", user="bob", priority=10)
+    assert sorted(site.go()) == ["ann-normal", "bob-urgent"]
+
+
+# ---- refused ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "more", "words"),
+    [
+        (QueueRule("a", limit={"gpus": 1}), {"gpus": 2}, "may have at most 1 GPU"),
+        (QueueRule("a", max_duration=HOUR), {"max_duration": 2 * HOUR}, "queue b would take it"),
+        (QueueRule("a", non_preemptible=False), {"preemptible": False}, "only preemptible"),
+        (QueueRule("a", is_open=False), {}, "is drained"),
+        (QueueRule("a", max_queued=0), {}, "0 jobs waiting"),
+        (QueueRule("a"), {"queue": "nowhere"}, "no queue nowhere"),
+    ],
+)
+def test_what_can_never_run_is_refused_with_the_reason(rule, more, words):
+    site = Site(rule, QueueRule("b"))
+    event = events.JobSubmitted(
+        "x", 1, 0.0, (RoleAsk("w", 1, 1, gpus=more.get("gpus", 1)),), user="ann",
+        queue=more.get("queue", "a"), preemptible=more.get("preemptible", True),
+        max_duration=more.get("max_duration"),
+    )  # fmt: skip
+    refusal = admit(site.cluster, event, 0.0)
+    assert refusal is not None
+    assert words in refusal.text
+    site.cluster.apply(event)
+    (decision,) = site.decide()
+    assert isinstance(decision, Refuse)
+    assert words in decision.reason
+
+
+def test_drained_queue_keeps_what_waits_and_starts_nothing():
+    site = Site(QueueRule("a"), QueueRule("b"))
+    site.submit("x")
+    site.cluster.apply(events.RulesChanged(Rules((QueueRule("a", is_open=False), QueueRule("b")))))
+    assert site.go() == []
+    site.cluster.apply(events.RulesChanged(Rules((QueueRule("a"), QueueRule("b")))))
+    assert site.go() == ["x"]
+
+
+# ---- preemption and reclaim ---------------------------------------------------------------------
+
+
+def test_priority_preempts_only_in_its_own_queue():
+    site = Site(QueueRule("a"), QueueRule("b"), gpus=2)
+    site.submit("a1", "a")
+    site.submit("b1", "b")
+    site.go()
+    site.submit("urgent", "b", gpus=1, priority=5)
+    assert site.gone() == ["b1"]
+
+
+def test_victim_with_the_least_work_lost_goes():
+    site = Site(QueueRule("a"), gpus=2)
+    site.submit("old")
+    site.go()
+    site.now = HOUR
+    site.submit("young")
+    site.go()
+    site.now = 2 * HOUR
+    site.cluster.apply(events.JobCheckpointed("old", 1.9 * HOUR))
+    site.submit("urgent", priority=5)
+    assert site.gone() == ["old"]
+
+
+def test_nobody_is_sent_away_before_its_minimum_run_time():
+    site = Site(QueueRule("a"), gpus=1, min_run_time=600.0)
+    site.submit("low")
+    site.go()
+    site.now = 60.0
+    site.submit("high", priority=5)
+    assert site.gone() == []
+    assert site.cluster.wakes(site.now) == 600.0
+    site.now = 600.0
+    assert site.gone() == ["low"]
+
+
+def test_what_is_borrowed_comes_back_even_from_those_protected():
+    site = Site(QueueRule("a"), QueueRule("b"), gpus=4, min_run_time=HOUR)
+    for n in range(4):
+        site.submit(f"a{n}", preemptible=False)
+    site.go()
+    site.submit("b0", "b", gpus=2)
+    assert len(site.gone()) == 2
+    assert [d.reason for d in site.decide() if isinstance(d, Preempt)] == ["reclaim", "reclaim"]
+
+
+def test_room_that_was_made_is_kept_for_whom_it_was_made():
+    site = Site(QueueRule("a"), QueueRule("b"), gpus=2)
+    site.submit("a0", gpus=2)
+    site.go()
+    site.submit("b0", "b")
+    site.go()
+    site.cluster.apply(events.JobReleased("a0", site.now))
+    site.submit("a1", "a", "zoe")
+    assert site.go()[0] == "b0"
+
+
+def test_guarantee_is_lent_only_to_preemptible_jobs():
+    owed = QueueRule("b", guarantee={"gpus": 2})
+    site = Site(QueueRule("a", deserved={"gpus": 4}), owed, gpus=4)
+    site.submit("firm", gpus=3, preemptible=False)
+    site.submit("soft", gpus=3)
+    assert site.go() == ["soft"]
+
+
+def test_dry_run_of_preemption_changes_nothing():
+    site = Site(QueueRule("a"), gpus=1)
+    site.submit("low")
+    site.go()
+    site.submit("high", priority=5)
+    assert [d.job for d in dry_preempt(site.cluster, "high", 0.0)] == ["low"]
+    assert site.cluster.jobs["low"].state == "running"
+
+
+# ---- elastic gangs, parts of GPUs ---------------------------------------------------------------
+
+
+def test_elastic_members_are_given_back_before_any_gang_is_broken():
+    site = Site(QueueRule("a"), gpus=4)
+    site.submit("elastic", members=4, least=2)
+    site.go()
+    site.submit("next", gpus=1)
+    assert [(type(d), d.job) for d in site.decide()] == [(Shrink, "elastic")]
+
+
+def test_parts_share_one_device_and_whole_ones_do_not():
+    site = Site(QueueRule("a"), gpus=2)
+    for n in range(3):
+        site.submit(f"half{n}", gpus=0.5)
+    site.submit("whole", gpus=1)
+    assert site.go() == ["half0", "half1", "half2"]
+    devices = [s.gpus for n in range(2) for s in site.cluster.jobs[f"half{n}"].placement.values()]
+    assert devices == [("0",), ("0",)]
+    site.end("half2")
+    assert site.go() == ["whole"]
+
+
+# ---- backfill and reservations ------------------------------------------------------------------
+
+
+def test_shorter_job_passes_a_planned_one_and_a_longer_one_does_not():
+    site = Site(QueueRule("a"), gpus=4)
+    site.submit("runs", gpus=3, max_duration=HOUR)
+    site.go()
+    site.submit("big", gpus=4, max_duration=HOUR)
+    site.submit("long", gpus=1, max_duration=2 * HOUR)
+    site.submit("short", gpus=1, max_duration=0.5 * HOUR)
+    assert site.go() == ["short"]
+    why = explain(site.cluster, "big", site.now)
+    assert (why.start, why.sure) == (HOUR, "planned")
+
+
+def test_reservation_is_kept_free_of_those_who_would_overrun():
+    kept = Reservation("r", start=HOUR, end=3 * HOUR, gpus=3, user="bob", release_after=600.0)
+    site = Site(QueueRule("a"), gpus=4, reservations=(kept,))
+    site.submit("long", gpus=2, max_duration=2 * HOUR)
+    site.submit("short", gpus=2, max_duration=0.5 * HOUR)
+    site.submit("bobs", gpus=2, user="bob", max_duration=2 * HOUR)
+    assert "long" not in site.go()
+    assert site.cluster.jobs["bobs"].state == "running"
+
+
+def test_unused_reservation_is_released():
+    kept = Reservation("r", start=HOUR, end=3 * HOUR, gpus=4, user="bob", release_after=600.0)
+    site = Site(QueueRule("a"), gpus=4, reservations=(kept,))
+    site.now = HOUR
+    site.submit("long", gpus=2)
+    assert site.go() == []
+    assert site.cluster.wakes(site.now) == HOUR + 600
+    site.now = HOUR + 600
+    assert site.go() == ["long"]
+
+
+def test_drained_node_takes_nothing_new():
+    site = Site(QueueRule("a"), gpus=1, nodes=2)
+    site.cluster.apply(events.NodeDrained("n0"))
+    site.submit("x")
+    site.submit("y")
+    assert site.go() == ["x"]
+    site.cluster.apply(events.NodeOpened("n0"))
+    assert site.go() == ["y"]
+
+
+def test_aging_lets_an_old_job_pass_a_higher_class():
+    site = Site(QueueRule("a", aging=1.0), gpus=1)
+    site.submit("runs")
+    site.go()
+    site.submit("old")
+    site.now = 3 * HOUR
+    site.submit("new", priority=2, preemptible=False)
+    site.end("runs")
+    assert site.go() == ["old"]
+
+
+# ---- why ----------------------------------------------------------------------------------------
+
+
+def test_asking_why_leaves_everything_as_it_was():
+    site = Site(QueueRule("a"), gpus=2)
+    for n in range(2):
+        site.submit(f"runs{n}")
+    site.go()
+    site.submit("waits")
+    before = {n: node.free for n, node in site.cluster.nodes.items()}
+    explain(site.cluster, "waits", site.now)
+    assert {n: node.free for n, node in site.cluster.nodes.items()} == before
+    assert site.decide() == ()
+
+
+def test_every_way_out_that_is_named_is_one():
+    site = Site(QueueRule("a"), QueueRule("b"), gpus=4)
+    site.submit("runs", gpus=2)
+    site.go()
+    site.submit("waits", gpus=3)
+    why = explain(site.cluster, "waits", site.now)
+    assert [way.kind for way in why.ways][:2] == ["stop", "gpus"]
+    site.end("runs")
+    assert site.go() == ["waits"]
+
+
+def test_decision_that_was_not_carried_out_is_made_again():
+    site = Site(QueueRule("a"), gpus=2)
+    site.submit("x", gpus=2)
+    first = site.decide()
+    assert site.decide() == first
+    site.submit("y")
+    assert site.decide() == first
+    assert site.go() == ["x"]
