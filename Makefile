@@ -33,8 +33,16 @@ setup: ## the virtual environment in .venv; does nothing when it is up to date
 demo: setup ## a real distributed training on this machine
 	@scripts/demo
 
+# A test that waits for something can fail where others take the machine. What fails beside others
+# is run again, alone, and must pass then; both runs stand in the output.
+define alone
+{ test $$? = 1 || exit 1; echo "== again, alone, what failed beside others"; \
+		$(1) --last-failed --last-failed-no-failures none $(ARGS); }
+endef
+
+HERE = $(BIN)/pytest -m "not frameworks and not faults and not cluster"
 test: check ## every test this machine can run in a few minutes, after `check`
-	@$(BIN)/pytest -n 2 -m "not frameworks and not faults and not cluster" $(ARGS)
+	@$(HERE) -n 2 $(ARGS) || $(call alone,$(HERE))
 
 test-deep: setup ## the scheduler on 100,000 generated scenarios, and beside a slow one on 25,000
 	@DROMON_DEEP=1 DROMON_SCENARIOS=100000 $(BIN)/pytest -n 2 -q tests/unit/sched/test_properties.py \
@@ -51,14 +59,9 @@ yarn: setup ## a real HDFS and YARN on this machine, to try Dromon on (needs Jav
 	@echo
 	@echo "$(BIN)/python -m testbeds.yarn status | logs NAME | kill NAME | start NAME | down"
 
-# Several beds at once on a small machine can be too much for a test that waits for something. What
-# fails beside others is run again, alone, and must pass then.
 ON_YARN = DROMON_BENCH=yarn $(BIN)/pytest tests/contract tests/cluster/yarn
 test-yarn: setup ## tests on a real YARN, brought up for them (downloads Hadoop once)
-	@$(ON_YARN) -n 2 --dist loadscope --no-loadscope-reorder $(ARGS) || { \
-		test $$? = 1 || exit 1; \
-		echo "== again, alone, what failed beside others"; \
-		$(ON_YARN) --last-failed --last-failed-no-failures none $(ARGS); }
+	@$(ON_YARN) -n 2 --dist loadscope --no-loadscope-reorder $(ARGS) || $(call alone,$(ON_YARN))
 
 kubernetes: setup ## a real Kubernetes with Volcano on this machine (needs root and Go; builds once)
 	@$(BIN)/python -m testbeds.kubernetes up
@@ -68,10 +71,8 @@ kubernetes: setup ## a real Kubernetes with Volcano on this machine (needs root 
 ON_KUBERNETES = DROMON_BENCH=kubernetes $(BIN)/pytest tests/contract tests/cluster/kubernetes
 test-kubernetes: setup ## tests on a real Kubernetes with Volcano, brought up for them (builds it once)
 	@$(BIN)/python -m testbeds.kubernetes build
-	@$(ON_KUBERNETES) -n 4 --dist loadscope --no-loadscope-reorder $(ARGS) || { \
-		test $$? = 1 || exit 1; \
-		echo "== again, alone, what failed beside others"; \
-		$(ON_KUBERNETES) --last-failed --last-failed-no-failures none $(ARGS); }
+	@$(ON_KUBERNETES) -n 4 --dist loadscope --no-loadscope-reorder $(ARGS) || \
+		$(call alone,$(ON_KUBERNETES))
 
 # This machine's, then those of real clusters, each on a bed of its own: make bench BENCHES=benchmarks
 BENCHES ?= benchmarks benchmarks.yarnstart benchmarks.yarn benchmarks.yarnlogs benchmarks.kubernetes
