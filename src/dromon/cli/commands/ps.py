@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 EXPLAINED = 8  # waiting jobs whose reason is asked for; each costs the engine a question
 PATIENCE = 0.25  # seconds for the reasons of clusters' jobs; large clusters take longer
+SHORT = 20  # jobs; of a longer list those of clusters are shown without, at once
 PERIOD = 1.0
 
 
@@ -140,7 +141,7 @@ def why_they_wait(jobs: Sequence[JobStatus], api: Api) -> dict[str, str]:
             found[job.id] = waits_for(job, api)
         else:
             elsewhere.append(job)
-    if elsewhere:
+    if elsewhere and len(jobs) <= SHORT:
         import threading
 
         def ask() -> None:
