@@ -481,6 +481,8 @@ class Round:
         return grown
 
     def may_grow(self, job: Job, member: str) -> bool:
+        if not all(q.is_open for q in self.slow.path(job.queue)):
+            return False
         more = amounts(job.ask, [member])
         user = self.slow.user(job.user)
         everything = Amounts()

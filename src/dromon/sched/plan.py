@@ -29,6 +29,7 @@ class Plan:
         self.soon = nextafter(now, inf)  # when what should have ended already will have
         self.turn = turn
         self.bookings: dict[int, list[Booking]] = {}  # node number -> those on it
+        self.planned: list[tuple[Job, float, float, list[Seat]]] = []
         self.closed: frozenset[str] = frozenset()
         self._fronts: dict[tuple[object, ...], Front] = {}
         self.reservations = [r for r in cluster.rules.reservations if self._is_on(r)]
@@ -46,6 +47,8 @@ class Plan:
 
     def book(self, job: Job, start: float, seats: Iterable[Seat]) -> None:
         end = start + job.duration
+        seats = list(seats)
+        self.planned.append((job, start, end, seats))
         for seat in seats:
             node = self.cluster.nodes[seat.node]
             self.bookings.setdefault(node.number, []).append(Booking(start, end, seat))
@@ -328,12 +331,15 @@ class Plan:
         for job in self.cluster.holding.values():
             ends = job.end if job.end > self.now else self.soon
             if ends > point and self.cluster.is_reserved_for(reservation, job):
-                count += self._devices(job, reservation, freed)
+                count += self._devices(job.seats, reservation, freed)
+        for job, start, end, seats in self.planned:
+            if start <= point < end and self.cluster.is_reserved_for(reservation, job):
+                count += self._devices(seats, reservation, freed)
         return count
 
-    def _devices(self, job: Job, reservation: Reservation, freed: Freed) -> int:
+    def _devices(self, seats: Iterable[Seat], reservation: Reservation, freed: Freed) -> int:
         count = 0
-        for seat in job.seats:
+        for seat in seats:
             node = self.cluster.nodes.get(seat.node)
             if node is not None and seat not in freed.get(node.number, ()):
                 count += (seat.mask & node.kind_mask(reservation.kind)).bit_count()

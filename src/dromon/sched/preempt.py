@@ -11,7 +11,7 @@ from dromon.sched.asks import CPUS, GPUS, MEMORY
 from dromon.sched.board import Board, State, slots
 from dromon.sched.cluster import Cluster
 from dromon.sched.floor import add_to
-from dromon.sched.job import RUNNING, Demand, Job, Role, Seat
+from dromon.sched.job import QUEUED, RUNNING, Demand, Job, Role, Seat
 from dromon.sched.node import Node
 from dromon.sched.plan import Plan
 from dromon.sched.queues import Queue
@@ -25,7 +25,7 @@ class Outlook:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.less: dict[int, Demand] = {}  # queue number -> what goes
-        self.more: dict[int, Demand] = {}  # queue number -> what those come to that get the room
+        self.expected: dict[str, Job] = {}  # those that get the room
         self.gone: dict[Seat, int] = {}  # how often it was said of whom
         for job, seats in _under_way(cluster):
             self.goes(job, seats)
@@ -51,12 +51,19 @@ class Outlook:
             add_to(self.less.setdefault(queue.number, {}), held, sign)
 
     def expect(self, job: Job) -> None:
-        for queue in self.cluster.accounts.tree[job.queue].path:
-            add_to(self.more.setdefault(queue.number, {}), job.shape.demand, 1)
+        self.expected[job.id] = job
 
     def usage(self, queue: Queue, resource: str) -> int:
         less = self.less.get(queue.number)
         return queue.usage.get(resource, 0) - (less.get(resource, 0) if less else 0)
+
+    def _to_come(self, queue: Queue) -> Demand:
+        """What those of this queue come to that still wait for their room."""
+        more: Demand = {}
+        for job in self.expected.values():
+            if job.state == QUEUED and queue in self.cluster.accounts.tree[job.queue].path:
+                add_to(more, job.shape.demand, 1)
+        return more
 
     def is_within(self, job: Job) -> bool:
         """Would its queue and all above it stay within what they deserve, with it counted?"""
@@ -64,7 +71,7 @@ class Outlook:
         for queue in self.cluster.accounts.tree[job.queue].path:
             if queue.parent is None:
                 continue
-            more = self.more.get(queue.number, {})
+            more = self._to_come(queue)
             for resource, amount in job.shape.demand.items():
                 deserved = queue.deserved.get(resource)
                 if deserved is None:
@@ -295,7 +302,7 @@ def _least(room: Room, steps: list[Step], outlook: Outlook) -> list[Step]:
 
 def lacking_resources(plan: Plan, job: Job, closed: frozenset[str]) -> list[str]:
     found = []
-    for dimension in sorted(lacking(plan, job) | (closed & job.uses)):
+    for dimension in sorted(lacking(plan, job, closed)):
         found.append(dimension)
         if dimension == GPUS:
             kinds = {role.kind for role in job.shape.roles if role.kind is not None and role.min}
@@ -303,15 +310,15 @@ def lacking_resources(plan: Plan, job: Job, closed: frozenset[str]) -> list[str]
     return found
 
 
-def lacking(plan: Plan, job: Job) -> frozenset[str]:
-    """The dimensions that are too short for a job that does not fit; when each alone would do and
-    only their sum does not, all that it uses."""
+def lacking(plan: Plan, job: Job, closed: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The dimensions that are too short for a job that does not fit, or closed to it; when each
+    alone would do and only their sum does not, all that it uses."""
     if len(job.uses) <= 1:
         return job.uses
     nodes = [node for node in plan.cluster.nodes.values() if node.is_open]
-    short = set()
+    short = set(closed & job.uses)
     for dimension in (CPUS, MEMORY, GPUS):
-        if dimension in job.uses:
+        if dimension in job.uses - closed:
             board = Board(nodes, lambda node: plan.throughout_now(node, job), plan.turn,
                           frozenset({dimension}))  # fmt: skip
             if board.place(job.shape) is None:
