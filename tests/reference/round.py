@@ -165,29 +165,30 @@ class Round:
                 return f"max_running of {rule.name}"
             if rule.user_max_running is not None and len(mine) >= rule.user_max_running:
                 return f"user_max_running of {rule.name}"
-            for budget in rule.budgets:
-                of = {"user": job.user} if budget.of == "user" else {}
-                if self.is_spent(job, budget, queue=rule.name, **of):
-                    return f"budget of {rule.name}"
         mine = [j for j in running if j.user == job.user]
         everything = Amounts()
         for other in mine:
             everything = everything.plus(amounts(other.ask, self.held[other.id]))
         if everything.plus(need).breaks(user.limit, need):
             return f"limit of {job.user}"
-        if any(self.is_spent(job, budget, user=job.user) for budget in user.budgets):
-            return f"budget of {job.user}"
-        for level in slow.rules.priorities:
-            if level.value == job.priority and level.user_budget is not None:
-                budget = Budget(level.user_budget)
-                if self.is_spent(job, budget, user=job.user, priority=job.priority):
-                    return f"budget of {level.name}"
+        if need["gpus"] and self.has_spent(job):
+            return "budget"
         return None if job.preemptible or self.leaves_guarantees(job) else "guarantees of others"
 
-    def is_spent(self, job: Job, budget: Budget, **of: Any) -> bool:
-        begin = window(budget.per, self.now)
-        used = self.slow.used(begin, self.now, **of)
-        return bool(job.demand["gpus"]) and used >= budget.gpu_hours * 3600
+    def has_spent(self, job: Job) -> bool:
+        """Whether one of the budgets that count it is used up."""
+        mine = {"user": job.user}
+        budgets = [(b, mine) for b in self.slow.user(job.user).budgets]
+        for rule in self.slow.path(job.queue):
+            of_queue = {"queue": rule.name}
+            budgets += [(b, of_queue | (mine if b.of == "user" else {})) for b in rule.budgets]
+        for level in self.slow.rules.priorities:
+            if level.value == job.priority and level.user_budget is not None:
+                budgets.append((Budget(level.user_budget), mine | {"priority": job.priority}))
+        return any(
+            self.slow.used(window(b.per, self.now), self.now, **of) >= b.gpu_hours * 3600
+            for b, of in budgets
+        )
 
     def leaves_guarantees(self, job: Job) -> bool:
         """What others were promised must stay within reach: free, preemptible or borrowed."""
@@ -485,6 +486,8 @@ class Round:
             return False
         more = amounts(job.ask, [member])
         user = self.slow.user(job.user)
+        if more["gpus"] and self.has_spent(job):
+            return False
         everything = Amounts()
         for queue in self.slow.children(ROOT):
             everything = everything.plus(self.usage(queue.name, job.user))

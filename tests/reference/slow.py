@@ -210,8 +210,9 @@ class Slow:
     def children(self, name: str) -> list[QueueRule]:
         known = [q for q in self.rules.queues if q.parent == name]
         if name == ROOT:
-            names = {q.name for q in self.rules.queues}
-            known += [QueueRule(q) for q in sorted({j.queue for j in self.jobs.values()} - names)]
+            names = {q.name for q in self.rules.queues}  # if any, who waits in another is refused
+            theirs = {j.queue for j in self.jobs.values() if not names or j.state != QUEUED}
+            known += [QueueRule(q) for q in sorted(theirs - names)]
         return known
 
     def duration(self, job: Job) -> float:

@@ -30,7 +30,7 @@ class State:
 
     @staticmethod
     def of(node: Node) -> "State":
-        return State(node.cpus, node.memory, node.mask, dict(node.parts))
+        return State(node.cpus, node.memory, node.mask, dict(node.usable_parts))
 
     @staticmethod
     def whole(node: Node) -> "State":

@@ -42,7 +42,15 @@ class Node:
     @property
     def gpus_left(self) -> float:
         """Devices, and what is left of shared ones."""
-        return self.mask.bit_count() + sum(WHOLE - used for used in self.parts.values()) / WHOLE
+        left = sum(WHOLE - used for used in self.usable_parts.values())
+        return self.mask.bit_count() + left / WHOLE
+
+    @property
+    def usable_parts(self) -> dict[int, int]:
+        """Of devices that nobody outside holds."""
+        if not self.held or not self.parts:
+            return self.parts
+        return {p: used for p, used in self.parts.items() if self.ids[p] not in self.held}
 
     def _gpus(self, mask: int) -> tuple[Gpu, ...]:
         return tuple(gpu for position, gpu in enumerate(self.total.gpus) if mask >> position & 1)

@@ -81,7 +81,7 @@ class Plan:
         """Before this, a booked node has no room for one member however short."""
         first = max(times.times.get(node.number, inf), self.soon)
         if node.is_open and first < inf:
-            for point in sorted({t for t in self._points(node) if t >= first}):
+            for point in sorted({first, *(t for t in self._points(node) if t > first)}):
                 if point < inf and self.slots(node, times.role, point, nextafter(point, inf)):
                     return point
         return inf
@@ -121,6 +121,10 @@ class Plan:
         state.cpus -= shut.cpus if CPUS in closed else 0
         state.memory -= shut.memory if MEMORY in closed else 0
         if GPUS in closed:
+            for position in shut.parts:  # of a device that was shared, only what comes back
+                if state.mask >> position & 1:
+                    state.mask ^= 1 << position
+                    state.parts[position] = 0
             state.mask &= ~shut.mask
             for position, used in state.parts.items():
                 there = WHOLE if shut.mask >> position & 1 else 0
@@ -191,11 +195,12 @@ class Plan:
                     insort(times, slot if slot > soon else soon)
         last = times[most - 1] if len(times) >= most else inf
         booked = [by_number[number] for number in front.booked_before(last)]
-        if most == 1 and not booked and len(plain) == 1:
+        also = front.booked_before(nextafter(last, inf))  # those with room from that very time on
+        if most == 1 and not also and len(plain) == 1:
             return (last, self._one_seat(role, by_number[next(iter(plain))], last))
         changes = [(time, -1) for time in times[:most]]
         for at, node in enumerate(booked):
-            changes += [(t, at) for t in set(self._points(node)) if t < last]
+            changes += [(t, at) for t in {self.soon, *self._points(node)} if t < last]
         changes.sort()
         at_most = [0] * len(booked)  # slots of booked nodes; between their own points only fewer
         count = total = 0
@@ -212,10 +217,9 @@ class Plan:
                 continue
             nodes = [by_number[n] for n, first in plain.items() if first <= point]
             nodes += [node for node, found in zip(booked, at_most, strict=True) if found]
-            if point == last:  # others may have room from that very time on
-                before = set(front.booked_before(last))
-                more = front.booked_before(nextafter(last, inf))
-                nodes += [by_number[n] for n in more if n not in before]
+            if point == last:
+                before = {node.number for node in booked}
+                nodes += [by_number[number] for number in also if number not in before]
             seats = self._board(job, point, nodes).place(job.shape)
             if seats is not None:
                 return point, seats

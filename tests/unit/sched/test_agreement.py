@@ -21,6 +21,7 @@ from reference.slow import Slow, TooClose
 COUNT = int(os.environ.get("DROMON_SCENARIOS", "2000")) // 4
 CHUNK = 250
 FIRST = 1_000_000  # seeds of other tests begin elsewhere
+ONCE = (2145, 2221, 2890, 1011716, 1012531, 1021049, 1030021, 1030740, 5000123, 5000967)
 
 
 def plain(decisions: tuple[Any, ...], with_places: bool) -> list[Any]:
@@ -63,3 +64,8 @@ def test_slow_and_fast_decide_alike(first: int) -> None:
         if difference(steps) is not None:
             least = shrink(steps, lambda s: difference(s) is not None)
             pytest.fail(f"seed {seed}:\n{told(least)}\n{difference(least)}", pytrace=False)
+
+
+@pytest.mark.parametrize("seed", ONCE)
+def test_where_they_once_parted_they_decide_alike(seed: int) -> None:
+    assert difference(scenario(seed)) is None
