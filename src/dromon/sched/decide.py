@@ -170,7 +170,7 @@ class Pass:
         if self.plan.reservations or count < self._asked_at.get(shape, 0) * 1.5:
             return True
         self._asked_at[shape] = count
-        return shape.shortest() < self.plan.longest_now(role)
+        return shape.shortest() <= self.plan.longest_now(role)
 
     def look(self, job: Job, walk: LeafWalk, forced: bool = False) -> None:
         plan, cluster = self.plan, self.cluster
