@@ -110,6 +110,11 @@ def after(now: float, end: float) -> float:
     return max(end, nextafter(now, float("inf")))
 
 
+def lasting(now: float, begin: float, duration: float) -> float:
+    """When it ends. Waiting for what is overdue makes a job no longer."""
+    return (now if begin == after(now, begin) == after(now, now) else begin) + duration
+
+
 # ---- gangs --------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from dromon.sched.asks import GPUS, Placement
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
 from dromon.sched.rules import ROOT, Budget, Reservation
-from reference.room import Hold, Room, Timeline, after, empty, place, put, set_aside, uses
+from reference.room import Hold, Room, Timeline, after, empty, lasting, place, put, set_aside, uses
 from reference.slow import (
     RUNNING,
     STOPPING,
@@ -254,7 +254,7 @@ class Round:
         return None
 
     def fits(self, job: Job, time: float, without: Spots = frozenset()) -> Placement | None:
-        until = time + self.slow.duration(job)
+        until = lasting(self.now, time, self.slow.duration(job))
         placement = place(self.room(job, time, until, without), job.ask, self.turn)
         if placement is None or not self.leaves_reserved(job, placement, time, until, without):
             return None
@@ -273,7 +273,7 @@ class Round:
         return room
 
     def keep(self, job: Job, time: float, placement: Placement) -> None:
-        until = time + self.slow.duration(job)
+        until = lasting(self.now, time, self.slow.duration(job))
         for member, share in placement.items():
             self.line.holds.append(Hold(job.id, member, share, time, until))
 

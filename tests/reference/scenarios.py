@@ -354,3 +354,22 @@ def lenders(seed: int) -> Steps:
         steps.append(Submit((role,), chance.choice(USERS), queue.name,
                             preemptible=chance.random() < 0.5))  # fmt: skip
     return tuple(steps)
+
+
+def one_line(seed: int) -> Steps:
+    """Jobs of one class in one queue, of one user or each of another, each with the longest it may
+    take; half of the time on one node, asking for nothing but whole GPUs."""
+    chance = Random(seed)
+    is_plain, is_crowd = chance.random() < 0.5, chance.random() < 0.5
+    themes = {"plain"} if is_plain else set(chance.sample(("kinds", "fractions"), 1))
+    steps: list[Step] = [some_node(chance, themes, f"n{n}") for n in range(1 if is_plain else 3)]
+    for number in range(chance.randint(6, 24)):
+        job = some_job(chance, themes, ["default"])
+        if is_plain:
+            role = RoleAsk("worker", 1, 1, gpus=chance.choice((1, 1, 2, 3, 4)))
+            job = replace(job, roles=(role,))
+        user, lasts = f"u{number}" if is_crowd else "ann", chance.choice((10, 20, 30, 50, 100))
+        steps.append(replace(job, user=user, queue="default", priority=0, max_duration=lasts))
+        if chance.random() < 0.4:
+            steps.append(Wait(chance.choice((1, 5, 10, 30))))
+    return (*steps, Wait(3000))

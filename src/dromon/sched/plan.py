@@ -46,7 +46,7 @@ class Plan:
         )
 
     def book(self, job: Job, start: float, seats: Iterable[Seat]) -> None:
-        end = start + job.duration
+        end = self.end(job, start)
         seats = list(seats)
         self.planned.append((job, start, end, seats))
         for seat in seats:
@@ -54,6 +54,10 @@ class Plan:
             self.bookings.setdefault(node.number, []).append(Booking(start, end, seat))
             for front in self._fronts.values():
                 front.stale[node.number] = node
+
+    def end(self, job: Job, start: float) -> float:
+        """Waiting for what is overdue makes a job no longer: it still fits before the next."""
+        return (self.now if start == self.soon else start) + job.duration
 
     def keep(self, node: Node, seat: Seat) -> None:
         """Set aside for good."""
@@ -208,7 +212,7 @@ class Plan:
             if at < 0:
                 count += 1
             else:
-                found = self.slots(booked[at], role, point, point + job.duration)
+                found = self.slots(booked[at], role, point, self.end(job, point))
                 total += found - at_most[at]
                 at_most[at] = found
             if count + total < most:
@@ -277,7 +281,7 @@ class Plan:
         return seats
 
     def _board(self, job: Job, time: float, nodes: list[Node]) -> Board:
-        end = time + job.duration
+        end = self.end(job, time)
         return Board(nodes, lambda node: self.state(node, time, end), self.turn)
 
     # ---- reservations ---------------------------------------------------------------------------
@@ -296,7 +300,7 @@ class Plan:
             if self.cluster.is_reserved_for(reservation, job):
                 continue
             begin = max(time, reservation.start)
-            end = min(time + job.duration, reservation.end)
+            end = min(self.end(job, time), reservation.end)
             if begin >= end:
                 continue
             points = {begin}

@@ -20,10 +20,10 @@ from dromon.sched.decisions import Preempt, Refuse, Shrink, Start
 from dromon.sched.explain import explain
 from reference.play import QUEUED, RUNNING
 from reference.round import Round
-from reference.scenarios import Steps, Submit, lenders, scenario, shrink, told
+from reference.scenarios import Steps, Submit, Wait, lenders, one_line, scenario, shrink, told
 from reference.stage import Stage
 
-# `make test-deep` asks for more. Half of them are for `every_decision_is_right`.
+# `make test-deep` asks for more. Most are for `every_decision_is_right`.
 COUNT = int(os.environ.get("DROMON_SCENARIOS", "2000"))
 CHUNK = 125
 MONTHS = 40 * 86400.0  # past all reservations and budgets
@@ -197,14 +197,58 @@ def is_owed(stage: Stage, id: str) -> bool:
     return held["gpus"] <= stage.ledger.queue(job.queue).guarantee.get("gpus", 0)
 
 
+def nobody_starves(steps: Steps) -> None:
+    """In one line of one class the eldest never starts later than it was told, so whoever waits
+    starts once each before it had its turn as the eldest."""
+    jobs = [step for step in steps if isinstance(step, Submit)]
+    if any(job.max_duration is None for job in jobs):
+        return  # nobody can know when such a one ends
+    longest = max((job.max_duration or 0.0 for job in jobs), default=0.0)
+    stage = Stage()
+    latest: dict[str, float] = {}
+    for step in steps:
+        until = stage.now + step.seconds if isinstance(step, Wait) else stage.now
+        while (end := next_end(stage)) is not None and end[0] <= until:
+            stage.now = end[0]
+            stage.tell(events.JobEnded(end[1], stage.now))
+            nobody_is_late(stage, latest, longest)
+        if isinstance(step, Wait):
+            stage.now = until
+        else:
+            stage.happen(step)
+        nobody_is_late(stage, latest, longest)
+
+
+def nobody_is_late(stage: Stage, latest: dict[str, float], longest: float) -> None:
+    stage.go()
+    waiting = [id for id, job in stage.jobs.items() if job.state == QUEUED]
+    due = {id for id, job in stage.jobs.items() if job.state == RUNNING
+           and job.since + (job.told.max_duration or 0.0) <= stage.now}  # fmt: skip
+    for place, id in enumerate(waiting if stage.nodes else []):
+        latest.setdefault(id, stage.now + (place + 1) * longest)
+        if place == 0:
+            why = explain(stage.cluster, id, stage.now)
+            if why.sure == "planned" and why.start is not None:
+                latest[id] = min(why.start, latest[id])
+        late = stage.now > latest[id] or (stage.now == latest[id] and not due)
+        assert not late, f"it is {stage.now}, and {id} was to start at {latest[id]}"
+
+
+def next_end(stage: Stage) -> tuple[float, str] | None:
+    running = [(id, job) for id, job in stage.jobs.items() if job.state == RUNNING]
+    ends = [(job.since + (job.told.max_duration or 0.0), id) for id, job in running]
+    return min(ends, default=None)
+
+
 PROPERTIES: tuple[tuple[Callable[[Steps], None], Callable[[int], Steps], float], ...] = (
-    (every_decision_is_right, scenario, 0.45),
+    (every_decision_is_right, scenario, 0.4),
     (events_say_it_all, scenario, 0.1),
     (nobody_goes_in_vain, scenario, 0.1),
     (everybody_gets_a_turn, scenario, 0.1),
     (time_alone_changes_nothing_before_it_says, scenario, 0.1),
     (reasons_are_true, scenario, 0.1),
     (guarantee_comes_back, lenders, 0.05),
+    (nobody_starves, one_line, 0.05),
 )
 
 
