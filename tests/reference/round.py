@@ -7,7 +7,8 @@ from typing import Any
 from dromon.sched.asks import GPUS, Placement
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
 from dromon.sched.rules import ROOT, Budget, Reservation
-from reference.room import Hold, Room, Timeline, after, empty, lasting, place, put, set_aside, uses
+from reference.growth import grow
+from reference.room import Hold, Room, Timeline, after, empty, lasting, place, set_aside, uses
 from reference.slow import (
     RUNNING,
     STOPPING,
@@ -40,6 +41,8 @@ class Round:
         self.starts: dict[str, Placement] = {}
         self.looked: set[str] = set()
         self.blocked: list[Job] = []
+        self.owners: set[str] = set()  # looked at first, for what is reserved for them
+        self.is_past_owners = False  # one of these could not start
         self.touched: set[str] = set()  # those that go, or shrink; nobody twice in one round
         self.planned: list[str] = []  # the queues of those with a planned start
         self.closed: frozenset[str] = frozenset()
@@ -66,7 +69,7 @@ class Round:
         while (job := self.next_job()) is not None:
             self.looked.add(job.id)
             yield from self.look(job)
-        grown = {} if self.blocked else self.grow()
+        grown = {} if self.blocked else grow(self)
         for id, placement in self.starts.items():
             yield Start(id, {**placement, **grown.pop(id, {})})
         for id, placement in grown.items():
@@ -85,6 +88,7 @@ class Round:
         is_first = not any(other.queue == job.queue for other in self.blocked)
         is_shut_out = bool(uses(job.ask) & self.closed)
         self.blocked.append(job)
+        self.is_past_owners |= job.id in self.owners
         if self.is_coming(found):
             pass  # nobody more is sent away while those that go already make the room
         elif is_first or not is_shut_out:
@@ -103,6 +107,11 @@ class Round:
     def next_job(self) -> Job | None:
         waiting = [j for j in self.slow.waiting() if j.id not in self.looked]
         first = [j for j in waiting if j.id in self.favoured]
+        owners = [j for j in waiting if self.has_reserved(j)]
+        if owners and not first and not self.is_past_owners:
+            owner = min(owners, key=lambda j: (-j.priority, j.seq, j.id))
+            self.owners.add(owner.id)
+            return owner
         policy = self.slow.rules.policy
         if first or policy != "fair":
             keys: dict[str, Any] = {
@@ -310,6 +319,16 @@ class Round:
     def is_for(self, r: Reservation, job: Job) -> bool:
         return r.user in (None, job.user) and (r.queue is None or self.is_in(job, r.queue))
 
+    def has_reserved(self, job: Job) -> bool:
+        """Whether it fits into what is left of a reservation for it that is under way."""
+        kinds = {role.gpu_kind for role in job.ask if role.gpus}
+        return any(
+            r.start <= self.now < r.end and self.is_for(r, job)
+            and (r.kind is None or kinds == {r.kind})
+            and 0 < job.demand["gpus"] <= self.unused(r, self.now, frozenset())
+            for r in self.reservations()
+        )  # fmt: skip
+
     def leaves_reserved(
         self, job: Job, placement: Placement, begin: float, end: float, without: Spots
     ) -> bool:
@@ -453,46 +472,3 @@ class Round:
             if self.is_in(self.slow.jobs[id], queue):
                 sum = sum.plus(self.slow.jobs[id].demand)
         return sum
-
-    # ---- elastic members (6) --------------------------------------------------------------------
-
-    def grow(self) -> dict[str, Placement]:
-        grown: dict[str, dict[str, Any]] = {}
-        running = [j for j in self.slow.placed() if j.state == RUNNING and j.elastic]
-        running = [j for j in running if not j.leaving]
-        running.sort(key=lambda j: j.number)
-        for job in [*running, *(self.slow.jobs[id] for id in self.starts)]:
-            there = dict(job.placement or self.starts.get(job.id, {}))
-            since = job.since if job.placement else self.now
-            until = after(self.now, since + self.slow.duration(job))
-            for role in sorted(job.ask, key=lambda a: (-a.gpus, -a.cpus, -(a.memory or 0), a.role)):
-                for member in role.members(role.min, role.replicas):
-                    if member in there:
-                        continue
-                    room = self.line.through(self.now, until)
-                    share = put(room, role, there, self.turn)
-                    if share is None or not self.may_grow(job, member):
-                        break
-                    if not self.leaves_reserved(job, {member: share}, self.now, until, frozenset()):
-                        break
-                    there[member] = share
-                    grown.setdefault(job.id, {})[member] = share
-                    self.held[job.id] |= {member}
-                    self.line.holds.append(Hold(job.id, member, share, self.now, until))
-        return grown
-
-    def may_grow(self, job: Job, member: str) -> bool:
-        if not all(q.is_open for q in self.slow.path(job.queue)):
-            return False
-        more = amounts(job.ask, [member])
-        user = self.slow.user(job.user)
-        if more["gpus"] and self.has_spent(job):
-            return False
-        everything = Amounts()
-        for queue in self.slow.children(ROOT):
-            everything = everything.plus(self.usage(queue.name, job.user))
-        return not everything.plus(more).breaks(user.limit, more) and not any(
-            self.usage(q.name).plus(more).breaks(q.limit, more)
-            or self.usage(q.name, job.user).plus(more).breaks(q.user_limit, more)
-            for q in self.slow.path(job.queue)
-        )

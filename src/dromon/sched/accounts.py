@@ -257,7 +257,7 @@ class Accounts:
             for ledger in self.user_ledgers(user, job.priority):
                 if ledger.is_spent(now):
                     return f"user {user} has used {_spent(ledger)}"
-        if self.has_guarantees and not job.preemptible:
+        if jobs and self.has_guarantees and not job.preemptible:  # more members give way first
             return self._guarantees_left(job, asked)
         return None
 

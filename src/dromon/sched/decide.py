@@ -21,6 +21,7 @@ from dromon.sched.place import Turning, place_now
 from dromon.sched.plan import Plan
 from dromon.sched.policies import PRIORITY, REPACK
 from dromon.sched.preempt import Outlook, Step, give_way, lacking
+from dromon.sched.reserved import owners
 
 __all__ = ["Decision", "Grow", "Preempt", "Refuse", "Shrink", "Start", "decide", "dry_preempt"]
 
@@ -122,10 +123,23 @@ class Pass:
             walk.next, walk.cursor = job, None
             walk.seen.add(job.id)
             yield walk
+        if self.plan.reservations:
+            yield from self._owners()
         if not self._matters():
             return
         while (found := self.order.next()) is not None:
             yield found
+
+    def _owners(self) -> Iterator[LeafWalk]:
+        """Until the first of them that cannot start: the others wait in the common order."""
+        count = len(self.blocked)
+        for job in owners(self.cluster, self.plan, set(self.cluster.promised)):
+            walk = self.order.walk(self.cluster.accounts.tree[job.queue])
+            walk.next, walk.cursor = job, None
+            walk.seen.add(job.id)
+            yield walk
+            if len(self.blocked) > count:
+                return
 
     def _matters(self) -> bool:
         """Could looking further still come to anything?"""

@@ -330,10 +330,10 @@ class Plan:
             if reservation.kind not in (None, other.kind) or not other.start <= point < other.end:
                 continue
             if not self.cluster.is_reserved_for(other, job):
-                free -= max(0, other.gpus - self._in_use(other, point, freed))
+                free -= max(0, other.gpus - self.in_use(other, point, freed))
         return free
 
-    def _in_use(self, reservation: Reservation, point: float, freed: Freed) -> int:
+    def in_use(self, reservation: Reservation, point: float, freed: Freed) -> int:
         """GPUs of it that its own jobs will hold then."""
         count = 0
         for job in self.cluster.holding.values():
