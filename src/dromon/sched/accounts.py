@@ -103,7 +103,7 @@ class Accounts:
             line = member.lines[key] = Line(job.shape, job.priority, job.user)
             self.lines[(job.queue, job.user, *key)] = line
         line.add(job)
-        leaf.first = None
+        leaf.first = member.head = None
         job.shape.joined(job)
         if job.shape.waiting == 1:
             self.waiting_shapes[job.shape] = None
@@ -121,7 +121,7 @@ class Accounts:
         key = (job.priority, job.shape)
         line = member.lines[key]
         line.remove(job)
-        leaf.first = None
+        leaf.first = member.head = None
         if not line.keys:
             del member.lines[key], self.lines[(job.queue, job.user, *key)]
         job.shape.waiting -= 1

@@ -5,7 +5,7 @@ queues: from the root down to the one with the smallest share. Jobs of a line wh
 fit now are passed over together once the queue has its planned starts.
 """
 
-from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
 from math import floor
 
 from dromon.sched.cluster import Cluster
@@ -21,17 +21,20 @@ AT_ONCE = 64  # of all queues, in one decision
 class Cursor:
     """How far one line was looked at."""
 
-    __slots__ = ("at", "key", "line", "share")
+    __slots__ = ("at", "line", "share")
 
     def __init__(self, line: Line) -> None:
         self.line = line
         self.share = 0.0
         self.at = 0  # -1: to the end
-        self.key: tuple[object, ...] = ()
+
+
+Entry = tuple[float, float, int, str, Member | Cursor]  # by priority, share, then who came first
 
 
 class LeafWalk:
-    """The jobs of one queue in order."""
+    """The jobs of one queue in order. A user's lines are looked at one by one only once the first
+    of that user's jobs was not the end of it: most passes come no further."""
 
     def __init__(self, cluster: Cluster, leaf: Queue, now: float, shut: dict[Shape, float]) -> None:
         self.cluster = cluster
@@ -40,113 +43,126 @@ class LeafWalk:
         self.shut = shut
         self.blocked = 0  # of those that count
         self.has_blocked = False
-        self.places: dict[Line, Cursor] = {}
-        self.cursors: list[Cursor] = []
-        self.groups = self._groups()
+        self.heap: list[Entry] | None = None  # users, and lines of those that were opened
+        self.opened: dict[Member, list[Cursor]] = {}
         self.next: Job | None = None
-        self.cursor: Cursor | None = None
+        self.cursor: Member | Cursor | None = None  # where `next` is from
+        self._passed: Job | None = None  # looked at, and its cursor is still to be moved
+        self._is_dropped = False
         self.seen: set[str] = set()
 
-    def _groups(self) -> Iterator[list[Cursor]]:
-        """Cursors that are to be merged by submit order, those that go first first."""
+    def _fill(self) -> list[Entry]:
         leaf = self.leaf
-        shares = leaf.waiting_members(self.now)
-        if leaf.rule.aging:
-            yield [c for share, members in shares for m in members
-                   for c in self._cursors(m.lines.values(), share)]  # fmt: skip
-        elif len(leaf.levels) == 1:
-            for share, members in shares:
-                yield [c for m in members for c in self._cursors(m.lines.values(), share)]
-        else:
-            groups = list(shares)
-            for priority in sorted(leaf.levels, reverse=True):
-                for share, members in groups:
-                    found = self._cursors(_of(members, priority), share)
-                    if found:
-                        yield found
+        heap: list[Entry] = []
+        self.heap = heap
+        for member in leaf.members.values():
+            if not member.queued:
+                continue
+            if leaf.past is not None:
+                member.share = leaf.user_share(member, self.now)
+            if leaf.rule.aging and member not in self.opened:
+                self.opened[member] = [Cursor(line) for line in member.lines.values()]
+            cursors = self.opened.get(member)
+            if cursors is None:
+                first = member.first()
+                heap.append((first[0], member.share, first[1], first[2], member))
+            else:
+                for cursor in cursors:
+                    cursor.share = member.share
+                    self._push(cursor)
+        heapify(heap)
+        return heap
 
-    def _cursors(self, lines: Iterable[Line], share: float) -> list[Cursor]:
-        found = []
-        for line in lines:
-            cursor = self.places.get(line)
-            if cursor is None:
-                cursor = self.places[line] = Cursor(line)
-            if cursor.at >= 0:
-                cursor.share = share
-                found.append(cursor)
-        return found
+    def _open(self, member: Member) -> None:
+        cursors = self.opened[member] = [Cursor(line) for line in member.lines.values()]
+        for cursor in cursors:
+            cursor.share = member.share
+            self._push(cursor)
+
+    def _push(self, cursor: Cursor) -> None:
+        line, at = cursor.line, cursor.at
+        if at < 0 or at >= len(line.keys):
+            cursor.at = -1
+            return
+        if self.heap is None:
+            return
+        seq, id = line.keys[at]
+        priority = line.priority
+        aging = self.leaf.rule.aging
+        if aging:
+            waited = max(0.0, self.now - self.cluster.jobs[id].submitted)
+            priority += floor(aging * waited / 3600)
+        heappush(self.heap, (-priority, cursor.share, seq, id, cursor))
 
     def reorder(self) -> None:
         """Somebody has started, so users' shares are not what they were."""
-        self.cursors = []
-        self.groups = self._groups()
+        self.heap = None
 
     def peek(self) -> Job | None:
         """The next job to look at; None: nobody left who matters."""
         if self.next is not None:
             return self.next
-        while True:
-            best: Cursor | None = None
-            gone = False
-            for cursor in self.cursors:
-                if not self._settle(cursor):
-                    cursor.at = -1
-                    gone = True
-                elif best is None or cursor.key < best.key:
-                    best = cursor
-            if gone:
-                self.cursors = [cursor for cursor in self.cursors if cursor.at >= 0]
-            if best is not None:
-                id = best.line.keys[best.at][1]
-                if id in self.seen:  # room is being made for it, so it was looked at before all
-                    best.at += 1
+        if self._passed is not None:
+            self._move(self._passed)
+        heap = self.heap
+        if heap is None:
+            heap = self._fill()
+        is_short = self.blocked >= PLANNED
+        while heap:
+            entry = heappop(heap)
+            place = entry[4]
+            if isinstance(place, Member):
+                if is_short or entry[3] in self.seen:
+                    self._open(place)
                     continue
-                self.cursor = best
-                self.next = self.cluster.jobs[id]
-                return self.next
-            fresh = next(self.groups, None)
-            if fresh is None:
-                return None
-            self.cursors = fresh
+            elif entry[3] in self.seen:  # room is being made for it: it was looked at before all
+                place.at += 1
+                self._push(place)
+                continue
+            elif is_short and not self._settle(place):
+                continue
+            self.cursor = place
+            self.next = self.cluster.jobs[entry[3]]
+            return self.next
+        return None
 
     def _settle(self, cursor: Cursor) -> bool:
-        """Move it on past those that cannot matter; False: to the end."""
-        line = cursor.line
-        if self.blocked >= PLANNED:
-            limit = self.shut.get(line.shape)
-            if limit is not None:
-                at = line.next_below(cursor.at, limit)
-                if at < 0:
-                    return False
-                cursor.at = at
-        if cursor.at >= len(line.keys):
-            return False
-        key = line.keys[cursor.at]
-        aging = self.leaf.rule.aging
-        if aging:
-            waited = max(0.0, self.now - self.cluster.jobs[key[1]].submitted)
-            older = line.priority + floor(aging * waited / 3600)
-            cursor.key = (-older, cursor.share, *key)
-        else:
-            cursor.key = key
-        return True
+        """Move it on past those that cannot matter; False: it has moved, or is at the end."""
+        limit = self.shut.get(cursor.line.shape)
+        if limit is None:
+            return True
+        at = cursor.line.next_below(cursor.at, limit)
+        if at == cursor.at:
+            return True
+        cursor.at = at
+        self._push(cursor)
+        return False
 
     def advance(self) -> None:
         """The present one was looked at."""
         if self.cursor is not None:
-            self.cursor.at += 1
+            self._passed, self._is_dropped = self.next, False
         self.next = None
 
     def drop(self) -> None:
         """Nor do the others of its line matter."""
         if self.cursor is not None:
-            self.cursor.at = -1
-            self.cursors = [cursor for cursor in self.cursors if cursor is not self.cursor]
+            self._passed, self._is_dropped = self.next, True
         self.next = None
 
-
-def _of(members: list[Member], priority: int) -> list[Line]:
-    return [ln for m in members for (level, _), ln in m.lines.items() if level == priority]
+    def _move(self, job: Job) -> None:
+        place, self.cursor, self._passed = self.cursor, None, None
+        if isinstance(place, Member):
+            line = place.lines[(job.priority, job.shape)]
+            cursors = self.opened[place] = [Cursor(line) for line in place.lines.values()]
+            for cursor in cursors:
+                cursor.share = place.share
+                if cursor.line is line:
+                    cursor.at = -1 if self._is_dropped else 1
+                self._push(cursor)
+        elif place is not None:
+            place.at = -1 if self._is_dropped else place.at + 1
+            self._push(place)
 
 
 class FairOrder:
@@ -156,6 +172,7 @@ class FairOrder:
         self.shut = shut
         self.walks: dict[int, LeafWalk] = {}
         self.done: set[int] = set()
+        self._root = cluster.accounts.tree[ROOT]
 
     def walk(self, leaf: Queue) -> LeafWalk:
         found = self.walks.get(leaf.number)
@@ -167,39 +184,60 @@ class FairOrder:
     def next(self) -> LeafWalk | None:
         """The walk whose next job is to be looked at."""
         while True:
-            found = self._next(self.cluster.accounts.tree[ROOT])
-            if found is None:
+            queue: Queue | None = self._root
+            while queue is not None and queue.children:
+                above = queue
+                queue = self._child(queue)
+                if queue is None and above is not self._root:
+                    self.done.add(above.number)
+                    queue = self._root
+            if queue is None or queue.number in self.done:
                 return None
-            walk = self.walk(found[1])
+            walk = self.walk(queue)
             if walk.peek() is not None:
                 return walk
-            self.done.add(found[1].number)
+            self.done.add(queue.number)
 
-    def _next(self, queue: Queue) -> tuple[tuple[int, str], Queue] | None:
-        """The leaf to go to, with (seq, id) of its next job."""
+    def _child(self, queue: Queue) -> Queue | None:
+        """The one with the smallest share that still has somebody; of equals, the one whose next
+        job came first."""
         done = self.done
-        if not queue.children:
-            walk = self.walks.get(queue.number)
-            if walk is None and not queue.rule.aging:
-                first = first_of(queue, self.now)
-                return None if first is None else (first, queue)
-            job = self.walk(queue).peek()
-            return None if job is None else ((job.seq, job.id), queue)
-        walks = self.walks
-        best: tuple[tuple[int, str], Queue] | None = None
-        best_share = 0.0
+        equals: list[Queue] = []
+        least = 0.0
         for share, number, child in queue.order:
-            if best is not None and share > best_share:
-                break
-            if number in done or not child.queued:
-                continue
-            first = child.first  # known of a leaf that nobody has walked yet
-            found = self._next(child) if first is None or number in walks else (first, child)
-            if found is None:
-                done.add(number)
-            elif best is None or found[0] < best[0]:
-                best, best_share = found, share
-        return best
+            if equals and share > least:
+                found = self._soonest(equals)
+                if found is not None:
+                    return found
+                equals = []
+            if child.queued and number not in done:
+                least = share
+                equals.append(child)
+        return self._soonest(equals) if equals else None
+
+    def _soonest(self, equals: list[Queue]) -> Queue | None:
+        if len(equals) == 1:
+            return equals[0]
+        best: tuple[tuple[int, str], Queue] | None = None
+        for child in equals:
+            first = child.first if child.number not in self.walks else None
+            if first is None or child.past is not None:
+                first = self._first(child)
+            if first is None:
+                self.done.add(child.number)
+            elif best is None or first < best[0]:
+                best = (first, child)
+        return None if best is None else best[1]
+
+    def _first(self, queue: Queue) -> tuple[int, str] | None:
+        """(seq, id) of the job that would be next there."""
+        if queue.children:
+            child = self._child(queue)
+            return None if child is None else self._first(child)
+        if queue.number not in self.walks and not queue.rule.aging:
+            return first_of(queue, self.now)
+        job = self.walk(queue).peek()
+        return None if job is None else (job.seq, job.id)
 
 
 class OneLine:

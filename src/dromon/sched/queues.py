@@ -5,9 +5,8 @@ order: where its first job does not fit, none does, so nobody looks at the other
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
 
-from dromon.sched.job import Demand, Job, Shape
+from dromon.sched.job import Demand, Job, Key, Shape
 from dromon.sched.rules import ROOT, Amounts, QueueRule, Rules
 from dromon.sched.usage import Ledger, Past, share_of
 
@@ -66,7 +65,7 @@ class Line:
 class Member:
     """One user inside one queue."""
 
-    __slots__ = ("ledgers", "lines", "name", "past", "queued", "running", "share", "usage")
+    __slots__ = ("head", "ledgers", "lines", "name", "past", "queued", "running", "share", "usage")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -75,8 +74,15 @@ class Member:
         self.running = 0
         self.queued = 0
         self.lines: dict[tuple[int, Shape], Line] = {}
+        self.head: Key | None = None  # who is looked at first; kept until it changes
         self.ledgers: list[Ledger] = []
         self.past: Past | None = None
+
+    def first(self) -> Key:
+        """Of those who wait: by priority, then who came first."""
+        if self.head is None:
+            self.head = min((-line.priority, *line.keys[0]) for line in self.lines.values())
+        return self.head
 
 
 class Queue:
@@ -188,35 +194,20 @@ class Queue:
             order.insert(bisect_left(order, (share, self.number)), (share, self.number, self))
         self.share = share
 
-    def waiting_members(self, now: float) -> Iterator[tuple[float, list[Member]]]:
-        """Users with somebody in a line, those of equal share together, smallest first. Most ask
-        only for the first, so nothing is sorted."""
-        waiting = [member for member in self.members.values() if member.queued]
-        if self.past is not None:
-            for member in waiting:
-                member.share = self.user_share(member, now)
-        shares = {member: member.share for member in waiting}  # as they are now
-        while shares:
-            least = min(shares.values())
-            group = [member for member, share in shares.items() if share == least]
-            for member in group:
-                del shares[member]
-            yield least, group
-
 
 def first_of(leaf: Queue, now: float) -> tuple[int, str] | None:
     """(seq, id) of who is looked at first in a queue without aging."""
     if leaf.first is None or leaf.past is not None:
-        leaf.first = None
-        highest = max(leaf.levels, default=0)
-        for _, members in leaf.waiting_members(now):
-            heads = [
-                line.keys[0] for member in members for line in member.lines.values()
-                if line.priority == highest
-            ]  # fmt: skip
-            if heads:
-                leaf.first = min(heads)
-                break
+        best: tuple[int, float, int, str] | None = None
+        for member in leaf.members.values():
+            if member.queued:
+                if leaf.past is not None:
+                    member.share = leaf.user_share(member, now)
+                level, seq, id = member.head or member.first()
+                mine = (level, member.share, seq, id)
+                if best is None or mine < best:
+                    best = mine
+        leaf.first = None if best is None else best[2:]
     return leaf.first
 
 
