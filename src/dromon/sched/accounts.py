@@ -61,16 +61,15 @@ class Accounts:
         divide(root)
         self.over = 0
         for queue in self.tree.values():
-            self._weigh(queue)
             if queue.parent is not None:
-                queue.weigh_over()
+                share = queue.share
+                queue.weigh(0.0)
+                if queue.past is not None:  # which is as it was
+                    queue.reorder(share)
                 self.over += queue.is_over
             for member in queue.members.values():
                 member.share = queue.user_share(member, 0.0)
             queue.first = None
-
-    def _weigh(self, queue: Queue) -> None:
-        queue.reorder(queue.own_share(0.0) if queue.past is None else queue.share)
 
     def leaf(self, name: str) -> Queue:
         """A queue that no rule names is there as long as somebody is in it."""
@@ -149,40 +148,35 @@ class Accounts:
             leaf.jobs.pop(job.id, None)
             if job.preemptible:
                 count_down(leaf.lower, job.priority)
+        changes = [(resource, sign * amount) for resource, amount in demand.items()]
+        is_firm = self.has_guarantees and not job.preemptible
         for queue in leaf.path:
             if queue.past is not None:
                 queue.past.settle(queue.usage, now)
-            usage = queue.usage
-            for resource, amount in demand.items():
-                usage[resource] = usage.get(resource, 0) + sign * amount
+            _change(queue.usage, changes)
             queue.running += jobs
             for ledger in queue.ledgers:
                 ledger.change(demand, sign, now)
-            if not job.preemptible and self.has_guarantees:
-                for resource, amount in demand.items():
-                    queue.fixed[resource] = queue.fixed.get(resource, 0) + sign * amount
+            if is_firm:
+                _change(queue.fixed, changes)
             if queue is leaf or queue.has_caps:
                 member = queue.member(user, self.rules.half_life)
                 if member.past is not None:
                     member.past.settle(member.usage, now)
-                held = member.usage
-                for resource, amount in demand.items():
-                    held[resource] = held.get(resource, 0) + sign * amount
+                _change(member.usage, changes)
                 member.running += jobs
                 for ledger in member.ledgers:
                     ledger.change(demand, sign, now)
                 if queue is leaf:
                     member.share = leaf.user_share(member, now)
             if queue.parent is not None:
-                queue.reorder(queue.own_share(now))
-                self.over += queue.weigh_over()
+                self.over += queue.weigh(now)
         leaf.first = None
         if self.user_limits:
-            of_user = self.usage.setdefault(user, {})
-            for resource, amount in demand.items():
-                of_user[resource] = of_user.get(resource, 0) + sign * amount
-        for ledger in self.user_ledgers(user, job.priority):
-            ledger.change(demand, sign, now)
+            _change(self.usage.setdefault(user, {}), changes)
+        if self.user_rules or self.class_budgets:
+            for ledger in self.user_ledgers(user, job.priority):
+                ledger.change(demand, sign, now)
 
     def remember(self, event: Used) -> None:
         """What was held between two times that are over."""
@@ -284,6 +278,11 @@ class Accounts:
                 name = _plain(resource)
                 return f"{name} of other queues' guarantees are lent only to preemptible jobs"
         return None
+
+
+def _change(sums: Demand, changes: list[tuple[str, int]]) -> None:
+    for resource, amount in changes:
+        sums[resource] = sums.get(resource, 0) + amount
 
 
 def _needs(queue: Queue, resource: str) -> float:

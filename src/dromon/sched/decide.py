@@ -146,6 +146,7 @@ class Pass:
         if self.sought is not None or self.cluster.elastic or self._may_press():
             return True
         index, shut = self.cluster.index, self.shut
+        most = index.most()
         for shape in self.cluster.accounts.waiting_shapes:
             limit = shut.get(shape)
             if limit == 0.0:
@@ -153,7 +154,9 @@ class Pass:
             role = shape.plain
             if role is None:
                 return True
-            if limit is None:
+            if role.gpus > most:
+                pass
+            elif limit is None:
                 if index.may_fit(role):
                     return True
             elif self._may_squeeze_in(shape, role):
@@ -261,7 +264,7 @@ class Pass:
     def start(self, job: Job, seats: list[Seat]) -> None:
         placement = placement_of(seats, job.shape, self.cluster.nodes)
         self.plan.forget_fronts()
-        self.cluster.occupy(job, placement, self.now)
+        self.cluster.occupy(job, placement, self.now, seats)
         self.started.append((job, len(self.decisions)))
         self.untouchable.add(job.id)
         self.decisions.append(Start(job.id, placement))

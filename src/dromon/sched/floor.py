@@ -166,16 +166,22 @@ class Floor:
 
     # ---- seats ----------------------------------------------------------------------------------
 
-    def occupy(self, job: Job, placement: Placement, now: float) -> None:
+    def occupy(
+        self, job: Job, placement: Placement, now: float, seats: list[Seat] | None = None
+    ) -> None:
+        """`seats`: those of the placement, for `min` of each role, where they are known."""
         job.state = RUNNING
         job.placement = dict(placement)
         job.started = now
         job.end = now + job.duration
         self._holding[job.id] = job
-        self._seat(job)
+        if seats is None:
+            self._seat(job)
+            job.held = held_by(job, placement)
+        else:
+            job.seats, job.held = seats, dict(job.shape.demand)
         for seat in job.seats:
             self._take(job, seat)
-        job.held = held_by(job, placement)
         self._accounts.charge(job, job.held, 1, now, 1)
         if job.elastic and job.shape.can_grow:
             self.elastic[job.id] = job

@@ -7,6 +7,7 @@ one by one.
 
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator
+from math import inf
 
 from dromon.sched.job import Role
 from dromon.sched.node import Node
@@ -76,6 +77,15 @@ class NodeIndex:
         del bucket[bisect_left(bucket, entry[:3])]
         if not bucket:
             group.filled &= ~(1 << node.bucket)
+
+    def most(self) -> float:
+        """No node has more wholly free GPUs than this, unless it has shared ones too."""
+        most = -1
+        for group in self.groups.values():
+            if group.mixed:
+                return inf
+            most = max(most, group.filled.bit_length() - 1)
+        return most
 
     def may_fit(self, role: Role) -> bool:
         """False: no node has GPUs enough for one member."""

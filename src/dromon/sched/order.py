@@ -5,6 +5,7 @@ queues: from the root down to the one with the smallest share. Jobs of a line wh
 fit now are passed over together once the queue has its planned starts.
 """
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from math import floor
 
@@ -73,8 +74,20 @@ class LeafWalk:
         heapify(heap)
         return heap
 
-    def _open(self, member: Member) -> None:
-        cursors = self.opened[member] = [Cursor(line) for line in member.lines.values()]
+    def _is_shut(self) -> bool:
+        """Nobody who waits here has a shape that could start."""
+        shut = self.shut
+        return all(shut.get(shape) == 0.0 for shape in self.leaf.shapes)
+
+    def _may_start(self, line: Line) -> bool:
+        limit = self.shut.get(line.shape)
+        return limit is None or line.shortest < limit
+
+    def _open(self, member: Member, is_short: bool) -> None:
+        lines: Iterable[Line] = member.lines.values()
+        if is_short:
+            lines = [line for line in lines if self._may_start(line)]
+        cursors = self.opened[member] = [Cursor(line) for line in lines]
         for cursor in cursors:
             cursor.share = member.share
             self._push(cursor)
@@ -108,12 +121,14 @@ class LeafWalk:
         if heap is None:
             heap = self._fill()
         is_short = self.blocked >= PLANNED
+        if is_short and self._is_shut():
+            return None
         while heap:
             entry = heappop(heap)
             place = entry[4]
             if isinstance(place, Member):
                 if is_short or entry[3] in self.seen:
-                    self._open(place)
+                    self._open(place, is_short)
                     continue
             elif entry[3] in self.seen:  # room is being made for it: it was looked at before all
                 place.at += 1

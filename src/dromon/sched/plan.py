@@ -362,6 +362,10 @@ def _subtract(
     mine = [b for b in bookings if b.start < end and b.end > start]
     if not mine:
         return
+    if not any(b.seat.cpus or b.seat.memory or b.seat.part for b in mine) and not state.parts:
+        for booking in mine:
+            state.mask &= ~booking.seat.mask
+        return
     points = [start, *(b.start for b in mine if b.start > start)]
     cpus, memory = [], []
     for point in points:

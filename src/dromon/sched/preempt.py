@@ -98,13 +98,16 @@ class Room:
         self.closed = closed
         self.freed: dict[int, list[Seat]] = {}
         self.given: dict[Seat, int] = {}  # a member may go for itself, and with its gang
-        self.nodes = [node for node in plan.cluster.nodes.values() if node.is_open]
         self._states: dict[int, State] = {}
         self._slots: dict[int, int] = {}
         self._count = 0
         if job.shape.plain is not None:
             for node in self._with_room(job.shape.plain):
                 self._recount(node)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [node for node in self.plan.cluster.nodes.values() if node.is_open]
 
     def _with_room(self, role: Role) -> Iterable[Node]:
         """Those that may have a slot already: the others are looked at once a seat is freed."""
@@ -131,12 +134,29 @@ class Room:
         role = self.job.shape.plain
         assert role is not None
         number = node.number
-        if not self.freed.get(number) and not self.closed and number not in self.plan.bookings:
+        if self.closed:
+            count = slots(node, self.state(node), role)
+        elif not (role.cpus or role.memory or node.held or node.parts) and role.gpus:
+            count = self._count_devices(node, role)
+        elif not self.freed.get(number) and number not in self.plan.bookings:
             count = slots(node, State.of(node), role)
         else:
             count = slots(node, self.state(node), role)
         self._count += count - self._slots.get(number, 0)
         self._slots[number] = count
+
+    def _count_devices(self, node: Node, role: Role) -> int:
+        """Slots there of a role that asks for nothing but whole devices: most are such."""
+        if role.label is not None and role.label not in node.labels:
+            return 0
+        mask, now = node.mask, self.plan.now
+        for seat in self.freed.get(node.number, ()):
+            mask |= seat.mask
+        end = now + self.job.duration
+        for booking in self.plan.bookings.get(node.number, ()):
+            if booking.start < end and booking.end > now:
+                mask &= ~booking.seat.mask
+        return (mask & node.kind_mask(role.kind)).bit_count() // role.gpus
 
     def give(self, seats: Iterable[Seat]) -> None:
         for seat in seats:

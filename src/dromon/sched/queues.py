@@ -160,17 +160,24 @@ class Queue:
                         return False
         return True
 
-    def weigh_over(self) -> int:
-        """1 when it has come to hold more than it deserves, -1 when it no longer does."""
-        over = False
-        for resource, deserved in self.deserved.items():
-            if self.usage.get(resource, 0) > deserved:
-                over = True
-                break
-        if over == self.is_over:
-            return 0
-        self.is_over = over
-        return 1 if over else -1
+    def weigh(self, now: float) -> int:
+        """What it holds has changed: its share, its place among the parent's children, and
+        whether it is over what it deserves. 1 when it has come to be, -1 when it no longer is."""
+        share, is_over, deserved = 0.0, False, self.deserved
+        for resource, used in self.usage.items():
+            amount = deserved.get(resource)
+            if used and amount is not None:
+                if used > amount:
+                    is_over = True
+                part = used / amount if amount > 0 else float("inf")
+                if part > share:
+                    share = part
+        if self.past is not None:
+            share += self.past.share(self.usage, deserved, now)
+        self.reorder(share)
+        change = is_over - self.is_over
+        self.is_over = is_over
+        return change
 
     def user_share(self, member: Member, now: float) -> float:
         """Like the queue's, of what the queue deserves, by the user's weight."""

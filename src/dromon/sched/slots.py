@@ -38,8 +38,7 @@ class SlotTimes:
             return
         for number, node in self.changed.items():
             if node.is_open and self.nodes.get(number) is node:
-                times = slot_times(node, self.role, 1)
-                first = times[0] if times else inf
+                first = first_slot(node, self.role)
             else:
                 first = inf
             if self.times.get(number) != first:
@@ -68,6 +67,31 @@ class SlotTimes:
         finally:
             for entry in taken:
                 heappush(self.heap, entry)
+
+
+def first_slot(node: Node, role: Role) -> float:
+    """The first of `slot_times`; inf: none. Counts by itself where no device is shared."""
+    if node.held or node.parts:
+        times = slot_times(node, role, 1)
+        return times[0] if times else inf
+    gpus, cpus, memory = role.gpus, role.cpus, role.memory
+    kind = node.all if role.kind is None else node.kinds.get(role.kind, 0)
+    if role.label is not None and role.label not in node.labels:
+        return inf
+    total = node.total
+    if kind.bit_count() < gpus or total.cpus < cpus or total.memory < memory:
+        return inf
+    mask, cpus_free, memory_free = node.mask, node.cpus, node.memory
+    if (mask & kind).bit_count() >= gpus and cpus_free >= cpus and memory_free >= memory:
+        return NOW
+    for end, seats in releases(node):
+        for seat in seats:
+            mask |= seat.mask
+            cpus_free += seat.cpus
+            memory_free += seat.memory
+        if (mask & kind).bit_count() >= gpus and cpus_free >= cpus and memory_free >= memory:
+            return end
+    return inf
 
 
 def slot_times(node: Node, role: Role, most: int) -> list[float]:
