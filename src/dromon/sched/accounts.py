@@ -138,7 +138,7 @@ class Accounts:
 
     def charge(self, job: Job, demand: Demand, sign: int, now: float, jobs: int = 0) -> None:
         """`demand` more (or less) is held by this job; `jobs` more run."""
-        leaf = self.leaf(job.queue)
+        leaf = self.tree.get(job.queue) or self.leaf(job.queue)
         user = job.user
         if jobs > 0:
             leaf.jobs[job.id] = job

@@ -210,10 +210,11 @@ def slots(node: Node, state: State, role: Role) -> int:
 
 
 def placement_of(seats: Iterable[Seat], shape: Shape, nodes: dict[str, Node]) -> Placement:
-    roles = {role.name: role.ask for role in shape.roles}
+    only = shape.plain
+    roles = {} if only is not None else {role.name: role.ask for role in shape.roles}
     placement = {}
     for seat in seats:
-        ask = roles[seat.member.rpartition("-")[0]]
+        ask = only.ask if only is not None else roles[seat.member.rpartition("-")[0]]
         gpus = nodes[seat.node].devices(seat.mask) if seat.mask else ()
         if seat.part:
             placement[seat.member] = Share(seat.node, ask.cpus, ask.memory, gpus, seat.part / 1000)

@@ -118,7 +118,13 @@ class Pass:
 
     def _walks(self) -> Iterator[LeafWalk]:
         tree = self.cluster.accounts.tree
-        for job in sorted(self.cluster.promised.values(), key=lambda job: (job.seq, job.id)):
+        promised = self.cluster.promised
+        if not promised and (only := self._only()) is not None:
+            walk = self.order.walk(tree[only.queue])
+            walk.next = only
+            yield walk
+            return
+        for job in sorted(promised.values(), key=lambda job: (job.seq, job.id)):
             walk = self.order.walk(tree[job.queue])
             walk.next, walk.cursor = job, None
             walk.seen.add(job.id)
@@ -255,6 +261,12 @@ class Pass:
         """Only one job waits: it cannot stand in anybody's way."""
         lines = self.cluster.lines
         return len(lines) == 1 and len(next(iter(lines.values())).keys) == 1
+
+    def _only(self) -> Job | None:
+        """The only one who waits."""
+        if not self._is_alone():
+            return None
+        return self.cluster.jobs[next(iter(self.cluster.lines.values())).keys[0][1]]
 
     def _remember(self, look: Look) -> None:
         self.look_found = look

@@ -14,7 +14,7 @@ from dromon.sched.index import NodeIndex
 from dromon.sched.job import FOREVER, QUEUED, RUNNING, STOPPING, Demand, Job, Role, Seat
 from dromon.sched.node import Node
 from dromon.sched.rules import Reservation, Rules
-from dromon.sched.slots import SlotTimes
+from dromon.sched.slots import SlotTimes, slot_key
 
 KEPT = 16  # kinds of members
 
@@ -83,7 +83,7 @@ class Floor:
 
     def slot_times(self, role: Role) -> SlotTimes:
         """When each node has room for such a member; the last few kinds asked for are kept."""
-        key = (role.cpus, role.memory, role.gpus, role.kind, role.label)
+        key = slot_key(role)
         found = self._slot_times.pop(key, None)
         if found is None:
             found = SlotTimes(self.numbers, role)

@@ -112,6 +112,16 @@ class NodeIndex:
                     best = (score, found)
         return best
 
+    def first(self, role: Role, pivot: int, turn: Callable[[int], int]) -> Node | None:
+        """The same node as of `best`, where nobody asks how well it is filled."""
+        if len(self.groups) == 1:
+            for group in self.groups.values():
+                if not group.mixed:
+                    found = self._in_group(group, role, pivot, ()) if group.suits(role) else ()
+                    return next(iter(found), None)
+        best = self.best(role, pivot, turn, ())
+        return None if best is None else best[1]
+
     def _in_group(
         self, group: Group, role: Role, pivot: int, without: Container[int]
     ) -> Iterator[Node]:

@@ -119,6 +119,8 @@ class LeafWalk:
             self._move(self._passed)
         heap = self.heap
         if heap is None:
+            if not self.opened and self._begin():
+                return self.next
             heap = self._fill()
         is_short = self.blocked >= PLANNED
         if is_short and self._is_shut():
@@ -140,6 +142,18 @@ class LeafWalk:
             self.next = self.cluster.jobs[entry[3]]
             return self.next
         return None
+
+    def _begin(self) -> bool:
+        """The very first is known without looking at everybody."""
+        leaf = self.leaf
+        if leaf.rule.aging or leaf.past is not None or self.seen or self.blocked:
+            return False
+        first = first_of(leaf, self.now)
+        if first is None:
+            return False
+        self.next = self.cluster.jobs[first[1]]
+        self.cursor = leaf.members[self.next.user]
+        return True
 
     def _settle(self, cursor: Cursor) -> bool:
         """Move it on past those that cannot matter; False: it has moved, or is at the end."""

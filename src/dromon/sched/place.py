@@ -79,9 +79,9 @@ def _through_index(plan: Plan, turn: Turning, job: Job, role: Role) -> list[Seat
 
 def _best(plan: Plan, turn: Turning, job: Job, role: Role) -> Node | None:
     bookings = plan.bookings
-    best = plan.cluster.index.best(role, turn.pivot, turn, bookings)
     if not bookings:
-        return best[1] if best is not None else None
+        return plan.cluster.index.first(role, turn.pivot, turn)
+    best = plan.cluster.index.best(role, turn.pivot, turn, bookings)
     gpus = role.gpus
     for number in bookings:
         node = plan.cluster.numbers[number]

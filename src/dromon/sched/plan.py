@@ -15,7 +15,7 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.job import Job, Role, Seat
 from dromon.sched.node import WHOLE, Node
 from dromon.sched.rules import Reservation
-from dromon.sched.slots import Booking, Front, SlotTimes, releases, slot_times
+from dromon.sched.slots import Booking, Front, SlotTimes, releases, slot_key, slot_times
 
 Freed = Mapping[int, Sequence[Seat]]  # node number -> seats as good as given back
 NOBODY: Freed = {}
@@ -71,7 +71,7 @@ class Plan:
         self._fronts = {}
 
     def _front(self, role: Role) -> Front:
-        key = (role.cpus, role.memory, role.gpus, role.kind, role.label)
+        key = slot_key(role)
         found = self._fronts.get(key)
         if found is None:
             found = self._fronts[key] = Front(self.cluster.slot_times(role))
@@ -184,6 +184,8 @@ class Plan:
 
     def _earliest_plain(self, job: Job, role: Role) -> tuple[float, list[Seat]] | None:
         most, by_number, soon = role.min, self.cluster.numbers, self.soon
+        if most == 1 and (soonest := self._soonest(role)) is not None:
+            return soonest
         front = self._front(role)
         plain: dict[int, float] = {}  # nodes that nobody has booked -> their first slot
         times: list[float] = []  # of their slots, the soonest `most`
@@ -228,6 +230,20 @@ class Plan:
             if seats is not None:
                 return point, seats
         return None
+
+    def _soonest(self, role: Role) -> tuple[float, list[Seat]] | None:
+        """For one member, where one node has room before all others and nothing booked matters."""
+        if slot_key(role) in self._fronts:
+            return None
+        times = self.cluster.slot_times(role)
+        first = times.soonest()
+        if first is None or first[0] <= self.soon:
+            return None
+        time, number = first
+        for booked in self.bookings:
+            if times.times.get(booked, inf) <= time:
+                return None
+        return time, self._one_seat(role, self.cluster.numbers[number], time)
 
     def _one_seat(self, role: Role, node: Node, time: float) -> list[Seat]:
         mask = node.mask

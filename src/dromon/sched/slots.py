@@ -22,6 +22,11 @@ class Booking:
         self.seat = seat
 
 
+def slot_key(role: Role) -> tuple[object, ...]:
+    """Members of the same key have room at the same times."""
+    return (role.cpus, role.memory, role.gpus, role.kind, role.label)
+
+
 class SlotTimes:
     """For members of one kind: when each node has room for the first of them. Kept between
     decisions; only nodes that changed are looked at again."""
@@ -49,6 +54,19 @@ class SlotTimes:
         if len(self.heap) > 64 + 4 * len(self.times):
             self.heap = [(time, number) for number, time in self.times.items() if time < inf]
             heapify(self.heap)
+
+    def soonest(self) -> tuple[float, int] | None:
+        """The one node that has room before all others; None: there are several, or none."""
+        self.refresh()
+        heap, times = self.heap, self.times
+        while heap and times.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)
+        if not heap:
+            return None
+        first = heap[0]
+        if any(entry[0] <= first[0] for entry in heap[1:3]):
+            return None
+        return first
 
     def walk(self) -> Generator[tuple[float, int], None, None]:
         """(time, node number), soonest first. What was taken off is put back at the end."""
