@@ -117,14 +117,14 @@ class Pass:
             grow(self)
 
     def _walks(self) -> Iterator[LeafWalk]:
-        tree = self.cluster.accounts.tree
-        promised = self.cluster.promised
+        tree, refused = self.cluster.accounts.tree, self.cluster.refused
+        promised = [job for job in self.cluster.promised.values() if job.id not in refused]
         if not promised and (only := self._only()) is not None:
             walk = self.order.walk(tree[only.queue])
             walk.next = only
             yield walk
             return
-        for job in sorted(promised.values(), key=lambda job: (job.seq, job.id)):
+        for job in sorted(promised, key=lambda job: (job.seq, job.id)):
             walk = self.order.walk(tree[job.queue])
             walk.next, walk.cursor = job, None
             walk.seen.add(job.id)
