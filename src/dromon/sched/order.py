@@ -75,9 +75,13 @@ class LeafWalk:
         return heap
 
     def _is_shut(self) -> bool:
-        """Nobody who waits here has a shape that could start."""
+        """Nobody who waits here has a shape that could start, or is short enough."""
         shut = self.shut
-        return all(shut.get(shape) == 0.0 for shape in self.leaf.shapes)
+        for shape in self.leaf.shapes:
+            limit = shut.get(shape)
+            if limit is None or (limit and shape.shortest() < limit):
+                return False
+        return True
 
     def _may_start(self, line: Line) -> bool:
         limit = self.shut.get(line.shape)
@@ -249,8 +253,12 @@ class FairOrder:
             return equals[0]
         best: tuple[tuple[int, str], Queue] | None = None
         for child in equals:
-            first = child.first if child.number not in self.walks else None
-            if first is None or child.past is not None:
+            walk = self.walks.get(child.number)
+            if walk is None:
+                first = child.first if child.past is None else None
+            else:
+                first = None if walk.next is None else (walk.next.seq, walk.next.id)
+            if first is None:
                 first = self._first(child)
             if first is None:
                 self.done.add(child.number)

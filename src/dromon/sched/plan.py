@@ -145,7 +145,7 @@ class Plan:
         mask = node.mask
         if start > self.now:
             due = start if start > self.soon else self.soon
-            for time, seats in releases(node):
+            for time, seats in node.ends or releases(node):
                 if time > due:
                     break
                 for seat in seats:
@@ -206,7 +206,9 @@ class Plan:
             return (last, self._one_seat(role, by_number[next(iter(plain))], last))
         changes = [(time, -1) for time in times[:most]]
         for at, node in enumerate(booked):
-            changes += [(t, at) for t in {self.soon, *self._points(node)} if t < last]
+            bound = front.bounds[node.number]  # nothing before it
+            points = {self.soon, *self._points(node)}
+            changes += [(t, at) for t in points if bound <= t < last]
         changes.sort()
         at_most = [0] * len(booked)  # slots of booked nodes; between their own points only fewer
         count = total = 0
@@ -259,12 +261,13 @@ class Plan:
 
     def _points(self, node: Node) -> Iterator[float]:
         """Times after now at which more may be free there."""
+        soon = self.soon
         for job in node.jobs.values():
-            yield max(job.end, self.soon)
+            yield job.end if job.end > soon else soon
             if job.going:
-                yield self.soon
+                yield soon
         for booking in self.bookings.get(node.number, ()):
-            yield max(booking.end, self.soon)
+            yield booking.end if booking.end > soon else soon
 
     def _earliest_of_any(self, job: Job) -> tuple[float, list[Seat]] | None:
         points = {self.soon} if self.cluster.shrinking else set()
