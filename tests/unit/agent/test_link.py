@@ -34,9 +34,11 @@ def test_member_survives_its_coordinator_and_the_next_one_is_found(stage):
 
 def test_exit_while_nobody_listens_is_told_to_the_next(stage):
     first = stage.coordinator(epoch=1)
-    stage.launch(stage.python("import time; time.sleep(0.3); raise SystemExit(6)"))
+    wait = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nraise SystemExit(6)"
+    stage.launch(stage.python(wait))
     first.wait_for("started")
     first.die()
+    (stage.work / "go").touch()
     assert stage.exit()["code"] == 6
     assert stage.claim().is_alive
     second = stage.coordinator(epoch=2)
