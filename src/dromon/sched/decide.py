@@ -16,6 +16,7 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
 from dromon.sched.growth import grow
 from dromon.sched.job import QUEUED, RUNNING, STOPPING, Job, Role, Seat, Shape
+from dromon.sched.node import Node
 from dromon.sched.order import AT_ONCE, PLANNED, FairOrder, LeafWalk, OneLine
 from dromon.sched.place import Turning, place_now
 from dromon.sched.plan import Plan
@@ -365,10 +366,7 @@ class Pass:
             job.state, job.end, job.started = QUEUED, inf, 0.0
 
 
-def _set_aside(plan: Plan, node: object, job: Job) -> None:
-    from dromon.sched.node import Node
-
-    assert isinstance(node, Node)
+def _set_aside(plan: Plan, node: Node, job: Job) -> None:
     whole = State.whole(node)
     for role in job.shape.roles:
         if role.label is not None and role.label not in node.labels:

@@ -198,14 +198,14 @@ class LeafWalk:
             self._push(place)
 
 
-class FairOrder:
+class Walks:
+    """One through each leaf that was asked for."""
+
     def __init__(self, cluster: Cluster, now: float, shut: dict[Shape, float]) -> None:
         self.cluster = cluster
         self.now = now
         self.shut = shut
         self.walks: dict[int, LeafWalk] = {}
-        self.done: set[int] = set()
-        self._root = cluster.accounts.tree[ROOT]
 
     def walk(self, leaf: Queue) -> LeafWalk:
         found = self.walks.get(leaf.number)
@@ -213,6 +213,13 @@ class FairOrder:
             found = LeafWalk(self.cluster, leaf, self.now, self.shut)
             self.walks[leaf.number] = found
         return found
+
+
+class FairOrder(Walks):
+    def __init__(self, cluster: Cluster, now: float, shut: dict[Shape, float]) -> None:
+        super().__init__(cluster, now, shut)
+        self.done: set[int] = set()
+        self._root = cluster.accounts.tree[ROOT]
 
     def next(self) -> LeafWalk | None:
         """The walk whose next job is to be looked at."""
@@ -277,26 +284,16 @@ class FairOrder:
         return None if job is None else (job.seq, job.id)
 
 
-class OneLine:
+class OneLine(Walks):
     """All queues as one line, by the policy's key."""
 
     def __init__(
         self, cluster: Cluster, policy: Policy, now: float, shut: dict[Shape, float]
     ) -> None:
-        self.cluster = cluster
-        self.walks: dict[int, LeafWalk] = {}
-        self.now = now
-        self.shut = shut
+        super().__init__(cluster, now, shut)
         order = sorted(cluster.waiting(), key=lambda job: (*policy.key(job, now), job.seq, job.id))
         self.jobs = iter(order)
         self.at: Job | None = None
-
-    def walk(self, leaf: Queue) -> LeafWalk:
-        found = self.walks.get(leaf.number)
-        if found is None:
-            found = LeafWalk(self.cluster, leaf, self.now, self.shut)
-            self.walks[leaf.number] = found
-        return found
 
     def next(self) -> LeafWalk | None:
         for job in self.jobs:
