@@ -40,6 +40,7 @@ class Round:
         self.favoured = {j.id for j in slow.waiting() if j.is_favoured}
         self.starts: dict[str, Placement] = {}
         self.looked: set[str] = set()
+        self.refused: set[str] = set()
         self.blocked: list[Job] = []
         self.owners: set[str] = set()  # looked at first, for what is reserved for them
         self.is_past_owners = False  # one of these could not start
@@ -65,6 +66,7 @@ class Round:
             reason = self.refusal(job) if job.state == "queued" else None
             if reason is not None:
                 self.looked.add(job.id)
+                self.refused.add(job.id)
                 yield Refuse(job.id, reason)
         while (job := self.next_job()) is not None:
             self.looked.add(job.id)
@@ -89,12 +91,12 @@ class Round:
         is_shut_out = bool(uses(job.ask) & self.closed)
         self.blocked.append(job)
         self.is_past_owners |= job.id in self.owners
+        if self.planned.count(job.queue) == PLANNED:
+            return
         if self.is_coming(found):
             pass  # nobody more is sent away while those that go already make the room
         elif is_first or not is_shut_out:
             yield from self.make_room(job, is_first)
-        if self.planned.count(job.queue) == PLANNED:
-            return
         found = self.earliest(job)
         if found is not None:
             self.planned.append(job.queue)
@@ -128,8 +130,17 @@ class Round:
             mine = [j for j in waiting if j.queue == queue]
             top = max((self.priority(j) for j in mine), default=0)
             return least([(self.share(queue, j.user), j) for j in mine if self.priority(j) == top])
-        firsts = [(c.name, self.next_of(c.name, waiting)) for c in children]
-        return least([(self.share(name), job) for name, job in firsts if job is not None])
+        firsts = {c.name: self.next_of(c.name, waiting) for c in children}
+        oldest = [(self.share(q), self.oldest(q)) for q, job in firsts.items() if job is not None]
+        found = least(oldest)
+        if found is None:
+            return None
+        return next(j for q, j in firsts.items() if j is not None and self.is_in(found, q))
+
+    def oldest(self, queue: str) -> Job:
+        """Who has waited longest there, looked at or not."""
+        mine = [j for j in self.slow.waiting() if self.is_in(j, queue) and j.id not in self.refused]
+        return min(mine, key=lambda j: j.seq)
 
     def priority(self, job: Job) -> int:
         aging = self.slow.queue(job.queue).aging or 0.0

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from dromon.sched.asks import GPUS
 from dromon.sched.events import Used
-from dromon.sched.job import Demand, Job, Shape
+from dromon.sched.job import Crowd, Demand, Job, Shape
 from dromon.sched.queues import Line, Queue, add, build, divide, scaled
 from dromon.sched.rules import ROOT, Budget, QueueRule, Rules, UserRule
 from dromon.sched.usage import Ledger, Past
@@ -88,7 +88,7 @@ class Accounts:
         parent = queue.parent
         assert parent is not None
         del self.tree[queue.name], parent.children[queue.name]
-        parent.order = [place for place in parent.order if place[2] is not queue]
+        parent.order = [place for place in parent.order if place[3] is not queue]
         self.divide()
 
     # ---- those who wait -------------------------------------------------------------------------
@@ -102,12 +102,16 @@ class Accounts:
             line = member.lines[key] = Line(job.shape, job.priority, job.user)
             self.lines[(job.queue, job.user, *key)] = line
         line.add(job)
+        job.waits = True
+        leaf.joined(job)
         leaf.first = member.head = None
-        job.shape.joined(job)
-        if job.shape.waiting == 1:
-            self.waiting_shapes[job.shape] = None
+        job.shape.crowd.join(job)
+        self.waiting_shapes[job.shape] = None
         leaf.levels[job.priority] = leaf.levels.get(job.priority, 0) + 1
-        leaf.shapes[job.shape] = leaf.shapes.get(job.shape, 0) + 1
+        crowd = leaf.shapes.get(job.shape)
+        if crowd is None:
+            crowd = leaf.shapes[job.shape] = Crowd()
+        crowd.join(job)
         member.queued += 1
         for queue in leaf.path:
             queue.queued += 1
@@ -120,14 +124,19 @@ class Accounts:
         key = (job.priority, job.shape)
         line = member.lines[key]
         line.remove(job)
+        job.waits = False
+        leaf.left(job)
         leaf.first = member.head = None
         if not line.keys:
             del member.lines[key], self.lines[(job.queue, job.user, *key)]
-        job.shape.waiting -= 1
-        if not job.shape.waiting:
+        job.shape.crowd.count -= 1
+        if not job.shape.crowd.count:
             del self.waiting_shapes[job.shape]
         count_down(leaf.levels, job.priority)
-        count_down(leaf.shapes, job.shape)
+        crowd = leaf.shapes[job.shape]
+        crowd.count -= 1
+        if not crowd.count:
+            del leaf.shapes[job.shape]
         member.queued -= 1
         for queue in leaf.path:
             queue.queued -= 1

@@ -26,6 +26,7 @@ class Cluster(Floor):
         super().__init__(rules or Rules())
         self.promised: dict[str, Job] = {}  # those for whom room is being made
         self.refused: dict[str, str] = {}  # waiting, but can never run -> why
+        self.endless: set[str] = set()  # jobs of which nobody knows when they end
         self.shapes: dict[Ask, Shape] = {}
         self._own_policy, self._own_placer = policy, placer
         self.scores = ScoreBook({}, BestFit())
@@ -99,7 +100,7 @@ class Cluster(Floor):
         self._accounts = Accounts(self.rules)
         self._accounts.set_total(old.total)
         for shape in self.shapes.values():
-            shape.waiting = 0
+            shape.crowd.count = 0
         for job in self._holding.values():
             self._accounts.charge(job, job.held, 1, event.time, 1)
             self.expect(job)
@@ -166,7 +167,12 @@ class Cluster(Floor):
         if duration is None and queue is not None:
             limits = [q.rule.max_duration for q in queue.path if q.rule.max_duration is not None]
             duration = min(limits, default=None)
-        job.duration = FOREVER if duration is None else duration
+        if duration is None or duration == FOREVER:
+            job.duration = FOREVER
+            self.endless.add(job.id)
+        else:
+            job.duration = duration
+            self.endless.discard(job.id)
         if job.state == RUNNING:
             job.end = job.started + job.duration
 
@@ -234,6 +240,7 @@ class Cluster(Floor):
         if job is None:
             return
         self.promised.pop(job.id, None)
+        self.endless.discard(job.id)
         if job.state != QUEUED:
             self.vacate(job, event.time)
         elif self.refused.pop(job.id, None) is None:

@@ -8,7 +8,7 @@ aside and what it lacks is closed to those behind it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, ulp
 
 from dromon.sched.asks import Placement
 from dromon.sched.board import State, placement_of
@@ -16,12 +16,14 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
 from dromon.sched.growth import grow
 from dromon.sched.job import QUEUED, RUNNING, STOPPING, Job, Role, Seat, Shape
+from dromon.sched.later import Later
 from dromon.sched.node import Node
-from dromon.sched.order import AT_ONCE, PLANNED, FairOrder, LeafWalk, OneLine
+from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut
 from dromon.sched.place import Turning, place_now
 from dromon.sched.plan import Plan
 from dromon.sched.policies import PRIORITY, REPACK
 from dromon.sched.preempt import Outlook, Step, give_way, lacking
+from dromon.sched.queues import Queue
 from dromon.sched.reserved import owners
 
 __all__ = ["Decision", "Grow", "Preempt", "Refuse", "Shrink", "Start", "decide", "dry_preempt"]
@@ -79,12 +81,13 @@ class Pass:
         self.decisions: list[Decision] = []
         self.turn = Turning(cluster, seed)
         self.plan = Plan(cluster, now, self.turn)
+        self.later = Later(self.plan, self._plan_all)
         self.shut: dict[Shape, float] = {}  # shape -> duration from which on it cannot start now
         cluster.accounts.refresh(now)
         policy = cluster.policy
         self.may_preempt = policy.preemption == PRIORITY
         self.order: FairOrder | OneLine = (
-            FairOrder(cluster, now, self.shut) if policy.is_fair
+            FairOrder(cluster, now, self.shut, self._passes_over) if policy.is_fair
             else OneLine(cluster, policy, now, self.shut)
         )  # fmt: skip
         self.started: list[tuple[Job, int]] = []  # and where its decision stands
@@ -94,7 +97,6 @@ class Pass:
         self.untouchable: set[str] = set()
         self._asked_at: dict[Shape, int] = {}
         self._pressing: set[int] | None = None  # queues whose jobs may send others away
-        self.planned = 0
         self._stopped: list[tuple[Job, float]] = []
         self._shrunk: list[tuple[Job, set[str]]] = []
 
@@ -190,11 +192,17 @@ class Pass:
     def _may_squeeze_in(self, shape: Shape, role: Role) -> bool:
         """Is anybody of this shape short enough for what is free until it is booked? Asked again
         only when there are half as many bookings more: they only leave less."""
-        count = len(self.plan.bookings)
-        if self.plan.reservations or count < self._asked_at.get(shape, 0) * 1.5:
+        plan = self.plan
+        if plan.reservations:
+            return True
+        if self.later.is_on():
+            return self.now + shape.crowd.shortest() <= self.later.until(shape, role)
+        count = len(plan.bookings)
+        if count < self._asked_at.get(shape, 0) * 1.5:
             return True
         self._asked_at[shape] = count
-        return shape.shortest() <= self.plan.longest_now(role)
+        booked = [self.cluster.numbers[number] for number in plan.bookings]
+        return self.now + shape.crowd.shortest() <= plan.free_until(role, booked)
 
     def look(self, job: Job, walk: LeafWalk, forced: bool = False) -> None:
         plan, cluster = self.plan, self.cluster
@@ -223,9 +231,20 @@ class Pass:
                 walk.advance()
                 return walk.reorder()
             if not plan.reservations:  # which may be for others of the same shape
-                self.shut[job.shape] = job.duration if plan.bookings else 0.0
+                self.shut[job.shape] = self._shut_from(job) if plan.bookings else 0.0
         self._block(job, walk, is_sought, forced)
         walk.advance()
+
+    def _shut_from(self, job: Job) -> float:
+        """From which duration on nobody of its shape can start either."""
+        role = job.shape.plain
+        if role is None or not self.later.is_on():
+            return job.duration
+        until = self.later.until(job.shape, role)
+        longer = until - self.now
+        while self.now + longer <= until:
+            longer += ulp(until)
+        return min(job.duration, longer)
 
     def _held(self, job: Job, walk: LeafWalk, is_sought: bool, cap: str | None = None) -> None:
         """Nor may the others of its line start, for they ask as much."""
@@ -240,16 +259,16 @@ class Pass:
         is_first, walk.has_blocked = not walk.has_blocked, True
         ahead = list(self.blocked) if is_sought else []
         self.blocked.append(job)
-        steps = self._make_room(job, is_first or forced, frozenset())
-        self._carry(job, steps)
+        steps: list[Step] = []
+        if walk.blocked < PLANNED:
+            steps = self._make_room(job, is_first or forced, frozenset())
+            self._carry(job, steps)
         planned = None
-        if self.planned >= AT_ONCE:
-            walk.blocked = PLANNED  # and its lines are passed over
         if walk.blocked < PLANNED and (is_sought or not self._is_alone()):
-            found = self.plan.earliest(job) if self.cluster.policy.backfills else None
-            if found is not None:
+            if self._may_wait(job):
                 walk.blocked += 1
-                self.planned += 1
+            elif (found := self._earliest(job)) is not None:
+                walk.blocked += 1
                 planned = found[0]
                 self.plan.book(job, *found)
             else:
@@ -257,6 +276,50 @@ class Pass:
         if is_sought:
             victims = tuple(step[0].id for step in steps)
             self._remember(Look(job, "blocked", planned=planned, ahead=ahead, victims=victims))
+
+    def _may_wait(self, job: Job) -> bool:
+        """Its planned start is not needed yet."""
+        shape = job.shape
+        if self.sought is not None or shape.plain is None:
+            return False
+        shortest = min(job.duration, self.shut.get(shape, job.duration))
+        if not self.later.may_wait(shape, shortest, shape.plain.min):
+            return False
+        self.later.put_off(job, shape.plain.min)
+        return True
+
+    def _passes_over(self, leaf: Queue) -> bool:
+        """Nobody there could start, and none of its planned starts is needed yet."""
+        later, shut = self.later, self.shut
+        if not shut or not later.is_on() or not is_shut(leaf, shut):
+            return False
+        if self.sought is not None or self.cluster.elastic or self._may_press():
+            return False
+        if any(job.shape.can_grow for job, _ in self.started):
+            return False
+        most = max(shape.plain.min for shape in leaf.shapes if shape.plain is not None)
+        members = PLANNED * most
+        if not all(later.may_wait(shape, shut[shape], members) for shape in leaf.shapes):
+            return False
+        later.pass_over(leaf, members)
+        return True
+
+    def _plan_all(self, leaf: Queue) -> None:
+        """Those of a queue that was passed over."""
+        walk = self.order.walk(leaf)
+        while walk.blocked < PLANNED and (job := walk.peek()) is not None:
+            if self.cluster.accounts.cap(job, self.now) is not None:
+                self._held(job, walk, False)
+                continue
+            found = self.plan.earliest(job)
+            assert found is not None
+            self.plan.book(job, *found)
+            walk.blocked += 1
+            walk.advance()
+
+    def _earliest(self, job: Job) -> tuple[float, list[Seat]] | None:
+        self.later.catch_up()
+        return self.plan.earliest(job) if self.cluster.policy.backfills else None
 
     def _is_alone(self) -> bool:
         """Only one job waits: it cannot stand in anybody's way."""
@@ -298,8 +361,8 @@ class Pass:
         if self.outlook is None:
             self.outlook = Outlook(self.cluster)
         return give_way(
-            self.plan, job, self.outlook, is_first=is_first, may_preempt=self.may_preempt,
-            closed=closed, untouchable=self.untouchable,
+            self.plan, self.later, job, self.outlook, is_first=is_first,
+            may_preempt=self.may_preempt, closed=closed, untouchable=self.untouchable,
         )  # fmt: skip
 
     def _carry(self, job: Job, steps: list[Step]) -> None:
@@ -307,6 +370,7 @@ class Pass:
         if not steps:
             return
         assert self.outlook is not None
+        self.later.forget()
         if job.id not in self.cluster.promised:
             self.outlook.expect(job)
         leaving: dict[str, list[str]] = {}

@@ -34,6 +34,7 @@ class Floor:
         self.stopping: set[str] = set()
         self.shrinking: set[str] = set()  # some of their members were told to go
         self.elastic: dict[str, Job] = {}  # running, with more members to win or to lose
+        self.hindered: set[str] = set()  # nodes that are not open, or with devices held outside
         self.nodes_version = 0  # of what there is, not of what is free
         self.reserved_use: set[str] = set()  # reservations that were made use of
         self._numbers = 0
@@ -139,7 +140,7 @@ class Floor:
             self._nodes_changed(node)
 
     def _nodes_changed(self, node: Node) -> None:
-        self.index.update(node)
+        self._look_at(node)
         total = dict(self._accounts.total)
         add_to(total, self._counted.pop(node.name, {}), -1)
         if node.is_open:
@@ -162,7 +163,14 @@ class Floor:
 
     def _recount(self, node: Node) -> None:
         node.recount()
+        self._look_at(node)
+
+    def _look_at(self, node: Node) -> None:
         self.index.update(node)
+        if self._nodes.get(node.name) is node and (node.held or not node.is_open):
+            self.hindered.add(node.name)
+        else:
+            self.hindered.discard(node.name)
 
     # ---- seats ----------------------------------------------------------------------------------
 

@@ -48,6 +48,31 @@ class Role:
         return {resource: amount for resource, amount in found.items() if amount}
 
 
+class Crowd:
+    """Those of one shape who wait: how many, and how long the shortest of them lasts."""
+
+    __slots__ = ("_heap", "_pushed", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._heap: list[tuple[float, int, Job]] = []  # those who wait no more are found out later
+        self._pushed = 0
+
+    def join(self, job: "Job") -> None:
+        self.count += 1
+        self._pushed += 1
+        heappush(self._heap, (job.duration, self._pushed, job))
+        if len(self._heap) > 64 + 4 * self.count:
+            self._heap = [e for e in self._heap if e[2].waits and e[2].duration == e[0]]
+            heapify(self._heap)
+
+    def shortest(self) -> float:
+        heap = self._heap
+        while heap and not (heap[0][2].waits and heap[0][2].duration == heap[0][0]):
+            heappop(heap)
+        return heap[0][0] if heap else FOREVER
+
+
 class Shape:
     """An ask made ready: its roles, largest first; what `min` of each come to; which dimensions
     they use. `plain`: its only role, when members may lie anywhere and share no device."""
@@ -55,19 +80,17 @@ class Shape:
     __slots__ = (
         "ask",
         "can_grow",
+        "crowd",
         "demand",
         "gpus",
         "number",
         "one",
         "per_member",
         "plain",
-        "pushed",
         "refusal",
         "roles",
-        "short",
         "uses",
         "verdict_of",
-        "waiting",
     )  # fmt: skip
 
     def __init__(self, ask: Ask, number: int) -> None:
@@ -89,9 +112,7 @@ class Shape:
         self.plain = only if only and only.min and not only.is_apart and not only.part else None
         self.one = self._as_one()
         self.can_grow = any(role.min < role.replicas for role in ask)
-        self.waiting = 0
-        self.short: list[tuple[float, int, Job]] = []  # those who wait, shortest first; a heap
-        self.pushed = 0
+        self.crowd = Crowd()  # who waits, in all queues
         self.verdict_of = -1  # the version of the nodes that `refusal` is about
         self.refusal: str | None = None
 
@@ -101,29 +122,13 @@ class Shape:
             return Role(self.plain.ask, self.plain.min)
         return None
 
-    def joined(self, job: "Job") -> None:
-        """Somebody waits; those who do no more are found out later."""
-        self.waiting += 1
-        self.pushed += 1
-        heappush(self.short, (job.duration, self.pushed, job))
-        if len(self.short) > 64 + 4 * self.waiting:
-            self.short = [e for e in self.short if e[2].state == QUEUED and e[2].duration == e[0]]
-            heapify(self.short)
-
-    def shortest(self) -> float:
-        """How long the shortest of those who wait lasts."""
-        short = self.short
-        while short and (short[0][2].state != QUEUED or short[0][2].duration != short[0][0]):
-            heappop(short)
-        return short[0][0] if short else FOREVER
-
 
 class Job:
     __slots__ = (
         "checkpointed", "duration", "elastic", "end", "executed", "for_job", "gave_way_to", "going",
-        "held", "id", "leaf", "max_duration", "placement", "preemptible", "priority", "queue",
+        "held", "id", "max_duration", "placement", "preemptible", "priority", "queue",
         "seats", "seq", "shape", "start", "started", "state", "stop_grace", "submitted", "user",
-        "verdict",
+        "verdict", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -155,6 +160,7 @@ class Job:
         self.gave_way_to: set[str] = set()
         self.going: set[str] = set()  # members that were told to go
         self.held: Demand = {}  # what its placement comes to
+        self.waits = False  # it stands in a line
         self.verdict: str | None = None  # why it was refused when it came
 
     @property

@@ -5,7 +5,7 @@ queues: from the root down to the one with the smallest share. Jobs of a line wh
 fit now are passed over together once the queue has its planned starts.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from math import floor
 
@@ -16,7 +16,6 @@ from dromon.sched.queues import Line, Member, Queue, first_of
 from dromon.sched.rules import ROOT
 
 PLANNED = 8  # blocked jobs of each queue that get a planned start
-AT_ONCE = 64  # of all queues, in one decision
 
 
 class Cursor:
@@ -74,15 +73,6 @@ class LeafWalk:
         heapify(heap)
         return heap
 
-    def _is_shut(self) -> bool:
-        """Nobody who waits here has a shape that could start, or is short enough."""
-        shut = self.shut
-        for shape in self.leaf.shapes:
-            limit = shut.get(shape)
-            if limit is None or (limit and shape.shortest() < limit):
-                return False
-        return True
-
     def _may_start(self, line: Line) -> bool:
         limit = self.shut.get(line.shape)
         return limit is None or line.shortest < limit
@@ -127,7 +117,7 @@ class LeafWalk:
                 return self.next
             heap = self._fill()
         is_short = self.blocked >= PLANNED
-        if is_short and self._is_shut():
+        if is_short and is_shut(self.leaf, self.shut):
             return None
         while heap:
             entry = heappop(heap)
@@ -198,6 +188,15 @@ class LeafWalk:
             self._push(place)
 
 
+def is_shut(leaf: Queue, shut: dict[Shape, float]) -> bool:
+    """Nobody who waits there has a shape that could start, or is short enough."""
+    for shape, crowd in leaf.shapes.items():
+        limit = shut.get(shape)
+        if limit is None or (limit and crowd.shortest() < limit):
+            return False
+    return True
+
+
 class Walks:
     """One through each leaf that was asked for."""
 
@@ -216,8 +215,15 @@ class Walks:
 
 
 class FairOrder(Walks):
-    def __init__(self, cluster: Cluster, now: float, shut: dict[Shape, float]) -> None:
+    """The queue of the smallest share; of equals, the one in which somebody has waited longest.
+    `passes_over`: need nobody of a queue be looked at?"""
+
+    def __init__(
+        self, cluster: Cluster, now: float, shut: dict[Shape, float],
+        passes_over: Callable[[Queue], bool],
+    ) -> None:  # fmt: skip
         super().__init__(cluster, now, shut)
+        self.passes_over = passes_over
         self.done: set[int] = set()
         self._root = cluster.accounts.tree[ROOT]
 
@@ -233,55 +239,18 @@ class FairOrder(Walks):
                     queue = self._root
             if queue is None or queue.number in self.done:
                 return None
-            walk = self.walk(queue)
-            if walk.peek() is not None:
-                return walk
+            if queue.number in self.walks or not self.passes_over(queue):
+                walk = self.walk(queue)
+                if walk.peek() is not None:
+                    return walk
             self.done.add(queue.number)
 
     def _child(self, queue: Queue) -> Queue | None:
-        """The one with the smallest share that still has somebody; of equals, the one whose next
-        job came first."""
         done = self.done
-        equals: list[Queue] = []
-        least = 0.0
-        for share, number, child in queue.order:
-            if equals and share > least:
-                found = self._soonest(equals)
-                if found is not None:
-                    return found
-                equals = []
+        for _, _, number, child in queue.order:
             if child.queued and number not in done:
-                least = share
-                equals.append(child)
-        return self._soonest(equals) if equals else None
-
-    def _soonest(self, equals: list[Queue]) -> Queue | None:
-        if len(equals) == 1:
-            return equals[0]
-        best: tuple[tuple[int, str], Queue] | None = None
-        for child in equals:
-            walk = self.walks.get(child.number)
-            if walk is None:
-                first = child.first if child.past is None else None
-            else:
-                first = None if walk.next is None else (walk.next.seq, walk.next.id)
-            if first is None:
-                first = self._first(child)
-            if first is None:
-                self.done.add(child.number)
-            elif best is None or first < best[0]:
-                best = (first, child)
-        return None if best is None else best[1]
-
-    def _first(self, queue: Queue) -> tuple[int, str] | None:
-        """(seq, id) of the job that would be next there."""
-        if queue.children:
-            child = self._child(queue)
-            return None if child is None else self._first(child)
-        if queue.number not in self.walks and not queue.rule.aging:
-            return first_of(queue, self.now)
-        job = self.walk(queue).peek()
-        return None if job is None else (job.seq, job.id)
+                return child
+        return None
 
 
 class OneLine(Walks):

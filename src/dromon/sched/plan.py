@@ -81,11 +81,18 @@ class Plan:
         found.stale = {}
         return found
 
+    def nodes_before(self, role: Role, time: float, most: int) -> int:
+        """On how many nodes, booked or not, one member has room before then, were nothing booked;
+        of more than `most`, so many."""
+        front = self._fronts.get(slot_key(role))
+        seen = set() if front is None else front.before(time)
+        return self.cluster.slot_times(role).before(time, most, seen)
+
     def _bound(self, node: Node, times: SlotTimes) -> float:
         """Before this, a booked node has no room for one member however short."""
         first = max(times.times.get(node.number, inf), self.soon)
         if node.is_open and first < inf:
-            for point in sorted({first, *(t for t in self._points(node) if t > first)}):
+            for point in sorted({first, *(t for t in self.points(node) if t > first)}):
                 if point < inf and self.slots(node, times.role, point, nextafter(point, inf)):
                     return point
         return inf
@@ -160,19 +167,20 @@ class Plan:
     def throughout_now(self, node: Node, job: Job) -> State:
         return self.state(node, self.now, self.now + job.duration)
 
-    def longest_now(self, role: Role) -> float:
-        """Longer than this, no member can be on a booked node from now on."""
-        best = 0.0
-        for number, bookings in self.bookings.items():
-            node = self.cluster.numbers[number]
-            if node.mask.bit_count() < role.gpus or not node.is_open:
+    def free_until(self, role: Role, nodes: Iterable[Node]) -> float:
+        """On those of these nodes that are booked, no member that is there from now on can stay
+        longer than this."""
+        until = self.now
+        for node in nodes:
+            bookings = self.bookings.get(node.number)
+            if not bookings or node.mask.bit_count() < role.gpus or not node.is_open:
                 continue
             for start in sorted(b.start for b in bookings):
-                if start - self.now > best:
+                if start > until:
                     if not self.slots(node, role, self.now, start):
                         break
-                    best = start - self.now
-        return best
+                    until = start
+        return until
 
     # ---- the earliest start ---------------------------------------------------------------------
 
@@ -207,7 +215,7 @@ class Plan:
         changes = [(time, -1) for time in times[:most]]
         for at, node in enumerate(booked):
             bound = front.bounds[node.number]  # nothing before it
-            points = {self.soon, *self._points(node)}
+            points = {self.soon, *self.points(node)}
             changes += [(t, at) for t in points if bound <= t < last]
         changes.sort()
         at_most = [0] * len(booked)  # slots of booked nodes; between their own points only fewer
@@ -259,7 +267,7 @@ class Plan:
         chosen = node.lowest(mask & node.kind_mask(role.kind), role.gpus)
         return [Seat(f"{role.name}-0", node.name, role.cpus, role.memory, chosen, 0)]
 
-    def _points(self, node: Node) -> Iterator[float]:
+    def points(self, node: Node) -> Iterator[float]:
         """Times after now at which more may be free there."""
         soon = self.soon
         for job in node.jobs.values():

@@ -12,6 +12,7 @@ from dromon.sched.board import Board, State, slots
 from dromon.sched.cluster import Cluster
 from dromon.sched.floor import add_to
 from dromon.sched.job import QUEUED, RUNNING, Demand, Job, Role, Seat
+from dromon.sched.later import Later
 from dromon.sched.node import Node
 from dromon.sched.plan import Plan
 from dromon.sched.queues import Queue
@@ -191,7 +192,7 @@ class Room:
 
 
 def give_way(
-    plan: Plan, job: Job, outlook: Outlook, *, is_first: bool, may_preempt: bool,
+    plan: Plan, later: Later, job: Job, outlook: Outlook, *, is_first: bool, may_preempt: bool,
     closed: frozenset[str], untouchable: set[str],
 ) -> list[Step]:  # fmt: skip
     """The cheapest steps that make room for a blocked job; none when none do, or when those under
@@ -201,6 +202,8 @@ def give_way(
     by_priority = is_first and may_preempt and any(p < job.priority for p in leaf.lower)
     reclaims = may_preempt and leaf.parent is not None and outlook.is_within(job)
     resources: list[str] = []
+    if reclaims or by_priority or cluster.elastic:
+        later.catch_up()
     if reclaims:
         resources = lacking_resources(plan, job, closed)
         reclaims = any(outlook.is_over(queue, resources) for queue in cluster.accounts.tree.values()

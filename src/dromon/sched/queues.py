@@ -5,10 +5,13 @@ order: where its first job does not fit, none does, so nobody looks at the other
 """
 
 from bisect import bisect_left
+from heapq import heappop, heappush
 
-from dromon.sched.job import Demand, Job, Key, Shape
+from dromon.sched.job import Crowd, Demand, Job, Key, Shape
 from dromon.sched.rules import ROOT, Amounts, QueueRule, Rules
 from dromon.sched.usage import Ledger, Past, share_of
+
+NOBODY = 1 << 62  # later than any job
 
 
 def scaled(amounts: Amounts) -> dict[str, float]:
@@ -87,10 +90,10 @@ class Member:
 
 class Queue:
     __slots__ = (
-        "children", "deserved", "first", "fixed", "guarantee", "has_caps", "is_over", "jobs",
-        "ledgers", "levels", "limit", "lower", "members", "name", "number", "order", "parent",
-        "past", "path", "queued", "rule", "running", "shapes", "share", "usage", "user_limit",
-        "weights",
+        "ages", "came", "children", "deserved", "first", "fixed", "guarantee", "has_caps",
+        "is_over", "jobs", "ledgers", "levels", "limit", "lower", "members", "name", "number",
+        "oldest", "order", "parent", "past", "path", "queued", "rule", "running", "shapes", "share",
+        "usage", "user_limit", "weights",
     )  # fmt: skip
 
     def __init__(self, rule: QueueRule, parent: "Queue | None", number: int) -> None:
@@ -101,7 +104,7 @@ class Queue:
         self.path: tuple[Queue, ...] = (self, *(parent.path if parent else ()))
         self.members: dict[str, Member] = {}
         self.levels: dict[int, int] = {}  # priority -> how many wait
-        self.shapes: dict[Shape, int] = {}  # shape -> how many wait
+        self.shapes: dict[Shape, Crowd] = {}  # shape -> who waits
         self.is_over = False  # holds more of something than it deserves
         self.lower: dict[int, int] = {}  # priority -> how many run that may be sent away
         self.jobs: dict[str, Job] = {}  # those that hold something
@@ -111,7 +114,10 @@ class Queue:
         self.running = 0
         self.queued = 0
         self.deserved: dict[str, float] = {}
-        self.order: list[tuple[float, int, Queue]] = []  # children by share
+        self.oldest = NOBODY  # seq of who has waited longest, here or below
+        self.ages: list[tuple[int, int, Job]] = []  # a heap; may hold some who wait no more
+        self.came = 0  # how many have joined
+        self.order: list[tuple[float, int, int, Queue]] = []  # children by share, then oldest
         self.first: tuple[int, str] | None = None  # who is looked at first; kept until it changes
         self.past: Past | None = None
         self.weights: dict[str, float] = {}
@@ -194,12 +200,39 @@ class Queue:
         return share
 
     def reorder(self, share: float) -> None:
+        """Its share is another."""
+        if share != self.share:
+            self._move(share, self.oldest)
+
+    def _move(self, share: float, oldest: int) -> None:
         """Take a new place among the parent's children."""
-        if self.parent is not None and share != self.share:
+        if self.parent is not None:
             order = self.parent.order
-            del order[bisect_left(order, (self.share, self.number))]
-            order.insert(bisect_left(order, (share, self.number)), (share, self.number, self))
-        self.share = share
+            del order[bisect_left(order, (self.share, self.oldest, self.number))]
+            place = (share, oldest, self.number)
+            order.insert(bisect_left(order, place), (*place, self))
+        self.share, self.oldest = share, oldest
+
+    def joined(self, job: Job) -> None:
+        self.came += 1
+        heappush(self.ages, (job.seq, self.came, job))
+        if job.seq < self.oldest:
+            self._age(job.seq)
+
+    def left(self, job: Job) -> None:
+        if job.seq == self.oldest:
+            ages = self.ages
+            while ages and not ages[0][2].waits:
+                heappop(ages)
+            self._age(ages[0][0] if ages else NOBODY)
+
+    def _age(self, oldest: int) -> None:
+        self._move(self.share, oldest)
+        parent = self.parent
+        if parent is not None:
+            oldest = min(child.oldest for child in parent.children.values())
+            if oldest != parent.oldest:
+                parent._age(oldest)
 
 
 def first_of(leaf: Queue, now: float) -> tuple[int, str] | None:
@@ -283,5 +316,6 @@ def build(rules: Rules) -> dict[str, Queue]:
 def add(tree: dict[str, Queue], rule: QueueRule, parent: Queue) -> Queue:
     number = 1 + max(queue.number for queue in tree.values())
     queue = tree[rule.name] = parent.children[rule.name] = Queue(rule, parent, number)
-    parent.order.insert(bisect_left(parent.order, (0.0, number)), (0.0, number, queue))
+    place = (0.0, NOBODY, number)
+    parent.order.insert(bisect_left(parent.order, place), (*place, queue))
     return queue

@@ -68,6 +68,24 @@ class SlotTimes:
             return None
         return first
 
+    def before(self, time: float, most: int, seen: set[int]) -> int:
+        """How many nodes have room before then, those `seen` already counted; of more than `most`,
+        so many."""
+        self.refresh()
+        heap, times = self.heap, self.times
+        size, ahead = len(heap), [0]
+        while ahead and len(seen) < most:
+            at = ahead.pop()
+            if at >= size:
+                continue
+            entry = heap[at]
+            if entry[0] < time:
+                if times.get(entry[1]) == entry[0]:
+                    seen.add(entry[1])
+                ahead.append(2 * at + 1)
+                ahead.append(2 * at + 2)
+        return len(seen)
+
     def walk(self) -> Generator[tuple[float, int], None, None]:
         """(time, node number), soonest first. What was taken off is put back at the end."""
         self.refresh()
@@ -184,6 +202,10 @@ class Front:
             if entry[1] not in bookings:
                 self._seen.append(entry)
                 yield entry
+
+    def before(self, time: float) -> set[int]:
+        """Those that came up already, were not booked, and have room before then."""
+        return {number for first, number in self._seen if first < time}
 
     def bound(self, number: int, time: float) -> None:
         self.bounds[number] = time

@@ -1,0 +1,151 @@
+"""Planned starts that are put off until somebody could be in their way. Lives for one decision.
+
+On a full cluster few nodes have anything free. Whoever still may start will be on one of these,
+for at most as long as its devices are not booked; so a planned job that will be elsewhere, or
+there only afterwards, need not be planned now. It certainly is elsewhere when more nodes have room
+for it sooner than all those planned before it can take. What cannot be told is planned at once,
+after all that was put off, in order: the outcome is that of planning each in its turn.
+"""
+
+from collections.abc import Callable
+from math import inf, nextafter
+
+from dromon.sched.job import Job, Role, Shape
+from dromon.sched.node import Node
+from dromon.sched.plan import Plan
+from dromon.sched.queues import Queue
+
+MANY = 1 << 30
+FEW = 6  # nodes with anything free; with more of them, everybody is planned at once
+
+
+class Later:
+    """`plan_all` plans the jobs of a queue that was passed over."""
+
+    def __init__(self, plan: Plan, plan_all: Callable[[Queue], None]) -> None:
+        self.plan = plan
+        self.plan_all = plan_all
+        self.waiting: list[Job | Queue] = []
+        self.members = 0  # of theirs, and at most of those that were passed over
+        self._live: list[Node] | None = None
+        self._is_on: bool | None = None
+        self._before: dict[Shape, tuple[float, int, bool, int]] = {}  # see `_elsewhere`
+        self._until: dict[Shape, tuple[int, float]] = {}
+
+    def is_on(self) -> bool:
+        """Could anything be put off in this decision?"""
+        if self._is_on is None:
+            self._is_on = self._begin()
+        return self._is_on
+
+    def _begin(self) -> bool:
+        cluster = self.plan.cluster
+        if self.plan.reservations or self.plan.closed or not cluster.policy.backfills:
+            return False
+        for shape in cluster.accounts.waiting_shapes:
+            if shape.plain is None or not shape.plain.gpus:
+                return False
+        live: list[Node] = []
+        for group in cluster.index.groups.values():
+            if group.mixed:
+                return False
+            for bucket in group.buckets[1:]:
+                if len(live) + len(bucket) > FEW:
+                    return False
+                live += [entry[3] for entry in bucket]
+        self._live = live
+        return True
+
+    def may_wait(self, shape: Shape, shortest: float, members: int) -> bool:
+        """Would nobody notice if so many members of such jobs, none of them shorter, were planned
+        later?"""
+        if not self.is_on() or shape.plain is None or self.plan.closed:
+            return False
+        needed = self.members + members + len(self.plan.bookings)
+        known = self._before.get(shape)
+        if known is not None and known[0] <= shortest:
+            if known[1] >= needed:
+                return True
+            if known[2] and known[3] == self._version():
+                return False
+        known = self._elsewhere(shape.plain, shortest, 16 + 2 * needed)
+        self._before[shape] = known
+        return known[1] >= needed
+
+    def until(self, shape: Shape, role: Role) -> float:
+        """When such a job that starts now must have ended, given that it did not fit where nothing
+        is booked. Only while `is_on`."""
+        version = self._version()
+        known = self._until.get(shape)
+        if known is None or known[0] != version:
+            assert self._live is not None
+            known = self._until[shape] = (version, self.plan.free_until(role, self._live))
+        return known[1]
+
+    def _version(self) -> int:
+        """Changes with each booking where something is free."""
+        bookings = self.plan.bookings
+        return sum(len(bookings.get(node.number, ())) for node in self._live or ())
+
+    def forget(self) -> None:
+        """Somebody was told to go: there will be room sooner than was found."""
+        self._before.clear()
+
+    def put_off(self, job: Job, members: int) -> None:
+        self.waiting.append(job)
+        self.members += members
+
+    def pass_over(self, leaf: Queue, members: int) -> None:
+        """Of its jobs nothing is known but how many members they have at most."""
+        self.waiting.append(leaf)
+        self.members += members
+
+    def catch_up(self) -> None:
+        """Plan them now."""
+        waiting, self.waiting, self.members = self.waiting, [], 0
+        for one in waiting:
+            if isinstance(one, Queue):
+                self.plan_all(one)
+                continue
+            found = self.plan.earliest(one)
+            assert found is not None  # more nodes have room than those before it can take
+            self.plan.book(one, *found)
+
+    def _elsewhere(self, role: Role, shortest: float, most: int) -> tuple[float, int, bool, int]:
+        """For jobs no shorter than this: on how many nodes there is room before any of those that
+        have something free could be in question; whether these are all of them; and when this was
+        found out."""
+        assert self._live is not None
+        cluster, version = self.plan.cluster, self._version()
+        offer = inf
+        for node in self._live:
+            offer = min(offer, self._offer(node, role, shortest))
+        if offer == inf and not cluster.endless and not cluster.hindered:
+            return shortest, MANY, True, version  # each has its time somewhere, and never here
+        if offer <= self.plan.soon:
+            return shortest, 0, True, version
+        count = self.plan.nodes_before(role, offer, most + len(self._live))
+        return shortest, count - len(self._live), count < most, version
+
+    def _offer(self, node: Node, role: Role, shortest: float) -> float:
+        """From when on a member could be there, as long as others may start there too."""
+        plan = self.plan
+        until = _free_until(node, plan)
+        for point in sorted({plan.soon, *plan.points(node)}):
+            if point >= until:
+                break
+            end = plan.now + shortest if point == plan.soon else point + shortest
+            if plan.slots(node, role, point, max(end, nextafter(point, inf))):
+                return point
+        return inf
+
+
+def _free_until(node: Node, plan: Plan) -> float:
+    """When the last of its devices that are free now is booked."""
+    mask = node.mask
+    bookings = [b for b in plan.bookings.get(node.number, ()) if b.end > plan.now]
+    for booking in sorted(bookings, key=lambda booking: booking.start):
+        mask &= ~booking.seat.mask
+        if not mask:
+            return booking.start
+    return inf
