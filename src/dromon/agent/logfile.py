@@ -17,6 +17,7 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from itertools import accumulate
+from operator import itemgetter
 from typing import (
     Any,
     Deque,
@@ -186,6 +187,7 @@ class LogReader:
         self._ready: Deque[Line] = deque()
         self._time = 0.0
         self._end = 0  # of what the index records read so far cover
+        self._unused = (0, b"")  # index records that were read ahead, from which on
 
     def read_new(self, limit: int = BLOCK) -> List[Line]:
         """Whole lines that came since the last call, of about `limit` bytes; [] when none did."""
@@ -350,8 +352,7 @@ class LogReader:
         """The next segments, of at most about `limit` bytes, together; None: there are no more."""
         if not self._source.is_there():
             return None
-        most = min(MANY, max(64, limit // 64))
-        index = self._source.index(self._next * RECORD.size, most * RECORD.size)
+        index = self._index(min(MANY, max(64, limit // 64)))
         count = len(index) // RECORD.size
         start = size = 0
         while count:
@@ -367,11 +368,20 @@ class LogReader:
         self._next += count
         self._end = offset + length
         self._time = time
+        self._unused = self._next, index[count * RECORD.size :]
         index = index[: count * RECORD.size]
         bounds = _column("Q", index, 0)
         bounds.append(start + size)
         times, streams = _column("d", index, 8), _column("H", index, 20)
         return _stretch(times, streams, bounds, data, can_be_tidy=not self._held)
+
+    def _index(self, most: int) -> bytes:
+        """The next records. None is asked for twice: a store far away is read forwards."""
+        first, index = self._unused
+        if first != self._next:
+            index = b""
+        at, missing = self._next * RECORD.size + len(index), most * RECORD.size - len(index)
+        return index + self._source.index(at, missing) if missing > 0 else index
 
     def joined(self, stretch: Stretch, first: int, last: int) -> List[Text]:
         """The lines of some of its segments, as few texts as can be."""
@@ -441,7 +451,7 @@ def _stretch(
 def _is_tidy(bounds: Sequence[int], data: bytes) -> bool:
     """Does every segment end with a line, and is no line too long?"""
     before = bounds[0] + 1
-    last_bytes = map(data.__getitem__, [end - before for end in bounds[1:]])
+    last_bytes = itemgetter(-1, *[end - before for end in bounds[1:]])(data)
     return set(last_bytes) == {NEWLINE} and not _has_long_line(data)
 
 

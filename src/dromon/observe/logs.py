@@ -3,7 +3,7 @@ or from logs nobody writes to any more, wherever these are kept."""
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
@@ -35,11 +35,11 @@ class Text(NamedTuple):
     run: int
 
 
-MOST = 16 * 1024 * 1024  # of all logs together are held at once while they are merged
+MOST = 8 * 1024 * 1024  # of all logs together are held at once while they are merged
 FEW = 100_000  # segments: so many are merged one by one
 # Of more, as many lines of one member as came within a moment stay together where nobody looks at
-# the time: about so many, and not those of a longer moment than this, in seconds.
-TOGETHER, MOMENT = 16, 2.0
+# the time: about so many bytes, and not those of a longer moment than this, in seconds.
+TOGETHER, MOMENT = 4096, 2.0
 
 
 def texts(
@@ -147,7 +147,7 @@ def _by_moments(logs: list["_Moments"]) -> Iterator[Text]:
 class _Moments:
     """One log, taken moment by moment.
 
-    `next` is when its next segment was written; of those around it, `pace` are written a second.
+    `next` is when its next segment was written, and about there `pace` bytes came in a second.
     """
 
     def __init__(self, source: Source, reader: LogReader, limit: int) -> None:
@@ -155,7 +155,7 @@ class _Moments:
         self._reader = reader
         self._limit = limit
         self._stretch: Stretch | None = None
-        self._times: list[float] = []
+        self._times: Sequence[float] = ()
         self._at = 0
         self.next = float("-inf")
         self.pace = 0.0
@@ -165,11 +165,13 @@ class _Moments:
     def _fill(self) -> None:
         self._stretch = self._reader.stretch(self._limit)
         if self._stretch is not None:
-            # A clock that was set back must not stop the merge.
-            self._times = list(accumulate(self._stretch.times, max, initial=self.next))
-            del self._times[0]
+            self._times = self._stretch.times
+            times = list(self._times)
+            if times[0] < self.next or times != sorted(times):
+                # A clock that was set back must not stop the merge.
+                self._times = list(accumulate(times, max, initial=self.next))[1:]
             self._at, self.next = 0, self._times[0]
-            self.pace = len(self._times) / max(1e-3, self._times[-1] - self.next)
+            self.pace = len(self._stretch.data) / max(1e-3, self._times[-1] - self.next)
 
     def take(self, until: float, found: list[Text]) -> None:
         member, run, rank = self._source

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dromon.agent.logfile import LINE_LIMIT, RECORD, LogFile, LogReader, index_of, last_lines
+from dromon.agent.logfile import (
+    LINE_LIMIT,
+    RECORD,
+    LogFile,
+    LogReader,
+    OnDisk,
+    index_of,
+    last_lines,
+)
 
 relaxed = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -98,6 +106,29 @@ def test_whole_lines_of_both_streams_are_joined_unless_one_was_begun_before(tmp_
         assert [t[1:] for batch in reader.drain(4, joined=True) for t in batch] == [
             ("err", b"err\n"), ("out", b"one line\n"),
         ]  # fmt: skip
+
+
+def test_an_index_far_away_is_read_forwards_and_once(tmp_path):
+    path = os.path.join(tmp_path, "log")
+    log = LogFile(path)
+    log.append([(float(n), n % 2, b"%d\n" % n * (1 + n // 50)) for n in range(3000)])
+    log.close()
+
+    class FarAway(OnDisk):
+        asked = 0
+
+        def index(self, offset: int, length: int) -> bytes:
+            assert offset >= self.asked
+            found = super().index(offset, length)
+            self.asked = offset + len(found)
+            return found
+
+    source = FarAway(path)
+    reader, data = LogReader(source), b""
+    while (stretch := reader.stretch(4096)) is not None:
+        data += stretch.data
+    assert data == Path(path).read_bytes()
+    assert source.asked == 3000 * RECORD.size
 
 
 def test_bytes_that_trickle_in_one_by_one_give_the_same_lines(tmp_path):

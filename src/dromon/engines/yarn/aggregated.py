@@ -28,10 +28,10 @@ FORMATS = ("TFile", "IFile")
 BLOCK = 4 * 1024 * 1024
 SMALL_BLOCK = 256 * 1024
 INDEX_BLOCK = 1024 * 1024
-AHEAD = 2  # blocks that are fetched while others are worked on
+AHEAD = 1  # blocks that are fetched while others are worked on
 # Of the logs of all members together, about so much is held, with what is fetched ahead: more
 # members, smaller blocks.
-HELD = 32 * 1024 * 1024
+HELD = 16 * 1024 * 1024
 
 
 class Status(Protocol):
