@@ -29,6 +29,7 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ["DROMON_SITE"] = ""  # a site file this machine has is not for tests
 os.environ["DROMON_SHARED"] = ""  # nor is an arbiter
+os.environ["DROMON_CONFIG"] = "/nonexistent"  # nor are the contexts of whoever runs them
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SETTLE = 10.0  # seconds that ended members and a stopped daemon get to be gone
