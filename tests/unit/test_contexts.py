@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dromon import contexts
-from dromon.contexts.file import Context, ContextError, Contexts, make, resolve
+from dromon.contexts.file import Context, ContextError, Contexts, make, place, resolve
 from dromon.contexts.recent import LIMIT, Known, Recent
 from dromon.errors import AmbiguousJob
 
@@ -220,6 +220,12 @@ def test_a_directory_that_cannot_be_written_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("DROMON_CONFIG", str(tmp_path / "file"))
     with pytest.raises(ContextError, match="cannot write"):
         put("prod")
+
+
+@pytest.mark.parametrize("where", ["", "http://", "https:///", "rm 8032", "ftp://rm"])
+def test_what_is_no_address_is_not_asked(where):
+    with pytest.raises(ContextError, match=r"no address|not the address"):
+        place(where)
 
 
 def test_the_directory_follows_xdg(monkeypatch, tmp_path):

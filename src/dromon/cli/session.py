@@ -160,10 +160,11 @@ class Session:
         waited = format_duration(time.monotonic() - self._began)
         try:
             waiting = self._api.why(self._id, on=self._on)
+            is_over = waiting is None and self._api.status(self._id, on=self._on).is_terminal
         except DromonError:
-            waiting = None  # what is wrong will be said by the call that was interrupted
+            return  # what is wrong will be said by the call that was interrupted
         if waiting is None:
-            if self._explained and not self._heard:
+            if self._explained and not self._heard and not is_over:
                 self._console.say(f"job {self._called} is running after {waited}")
             return
         if not self._explained:

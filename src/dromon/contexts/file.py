@@ -109,9 +109,12 @@ def kubeconfig(where: str) -> str:
 
 def place(where: str) -> str:
     """An address as it is; a directory made absolute, and it must have a site in it."""
-    if not where or any(c.isspace() for c in where):
+    scheme, is_url, rest = where.rpartition("://")
+    if not (rest.strip("/") if is_url else rest) or any(c.isspace() for c in where):
         raise ContextError(f"{where!r} is no address and no directory", hint=TEACH)
-    if where.startswith(("http://", "https://")):
+    if is_url and scheme not in ("http", "https"):
+        raise ContextError(f"{where} is not the address of a ResourceManager", hint=TEACH)
+    if is_url:
         return where.rstrip("/")
     if os.sep not in where and not where.startswith("~") and not os.path.isdir(where):
         return where

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,10 @@ from dromon.lifecycle import states
 from dromon.lifecycle.verdict import Verdict
 
 Standing = Mapping[str, Any]  # what the master told last; see am.standing
+# In YARN's words about a container that ended: its exit code, and what it wrote to stderr last.
+CODE = re.compile(r"exitCode: (-?\d+)")
+SAID = re.compile(r"bytes of master\.stderr ?:\n(\s*\S.*?)(?:\n\n|\Z)", re.DOTALL)
+NOT_FOUND = "127"  # what a shell says of a command that is not there
 
 
 def number_of(report: Report) -> int:
@@ -84,12 +89,21 @@ def _without_master(report: Report, ran: bool) -> tuple[str, Mapping[str, Any]]:
         return states.SUCCEEDED, Verdict("success", "").to_json()
     message = f"its ApplicationMaster failed: {_short(words) or 'YARN does not say why'}"
     hint = "`dromon show` has the links to YARN's own pages."
+    if (code := CODE.search(words)) and (said := SAID.findall(words)):
+        message = f"its ApplicationMaster ended with code {code[1]}: {_last(said[-1])}"
+        if code[1] == NOT_FOUND:
+            hint = "Every node must have the Python that `yarn: {python: …}` names, at that path."
     return states.FAILED, Verdict("internal", message, hint=hint).to_json()
 
 
 def _short(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     return " ".join(lines[:3])[:600]
+
+
+def _last(words: str) -> str:
+    """Of a traceback, what it ends with."""
+    return words.strip().splitlines()[-1][:600]
 
 
 def _member(member: Mapping[str, Any]) -> MemberStatus:

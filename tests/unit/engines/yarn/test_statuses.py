@@ -79,6 +79,27 @@ def test_a_master_that_failed_is_told_in_yarns_words():
     assert "YARN does not say why" in silent.verdict["message"]
 
 
+def test_a_master_that_said_why_is_told_in_its_own_words():
+    words = (
+        "Application application_1_0007 failed 2 times in previous 3600000 milliseconds due to AM "
+        "Container for appattempt_1_0007_000002 exited with  exitCode: 127\n"
+        "Failing this attempt.Diagnostics: [2026-11-16 01:53:35.833]Exception from "
+        "container-launch.\nExit code: 127\n\n[2026-11-16 01:53:35.873]Container exited with a "
+        "non-zero exit code 127. Error file: prelaunch.err.\nLast 4096 bytes of prelaunch.err :\n"
+        "Last 4096 bytes of master.stderr :\n/bin/bash: line 1: /opt/python: No such file or "
+        "directory\n\n\nFor more detailed output, check the application tracking page."
+    )
+    found = status(report("FAILED", "FAILED", words, ended=200.0), None)
+    assert found.verdict["message"] == (
+        "its ApplicationMaster ended with code 127: "
+        "/bin/bash: line 1: /opt/python: No such file or directory"
+    )
+    assert "python" in found.verdict["hint"]
+    trace = words.replace("127", "1").replace("/bin/bash", "Traceback (…)\n  x\nOSError")
+    found = status(report("FAILED", "FAILED", trace, ended=200.0), None)
+    assert found.verdict["message"].startswith("its ApplicationMaster ended with code 1: OSError")
+
+
 def test_a_success_without_its_status_is_a_success():
     assert status(report("FINISHED", "SUCCEEDED", ended=200.0), told()).state == "succeeded"
 
