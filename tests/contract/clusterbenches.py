@@ -33,6 +33,8 @@ class YarnBench(Bench):
         },
         "yarn.scheduler.capacity.root.default.user-limit-factor": "100",
         "yarn.nodemanager.resource.cpu-vcores": "6",
+        # Elsewhere they are not, or in another format.
+        "yarn.nodemanager.log-aggregation.compression-type": "gz",
     }
 
     @classmethod

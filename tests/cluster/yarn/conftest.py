@@ -114,6 +114,32 @@ def place(new_bed: Callable[..., Bed]) -> Bed:
 
 
 @pytest.fixture(scope="session")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every program of this machine but Python."""
+    made = tmp_path_factory.mktemp("tools")
+    for folder in map(Path, os.environ["PATH"].split(":")):
+        for program in folder.iterdir() if folder.is_dir() else ():
+            if not program.name.startswith("py") and not (made / program.name).is_symlink():
+                (made / program.name).symlink_to(program)
+    return made
+
+
+@pytest.fixture(scope="module")
+def bare(new_bed: Callable[..., Bed], tools: Path) -> Bed:
+    """A node whose PATH has no Python and whose logs are kept indexed and compressed, and a
+    NameNode that issues tokens although security is off."""
+    settings = {
+        "yarn.nodemanager.admin-env": f"PATH={tools}",
+        "yarn.log-aggregation.file-formats": "IFile",
+        "yarn.log-aggregation.file-controller.IFile.class": "org.apache.hadoop.yarn."
+        "logaggregation.filecontroller.ifile.LogAggregationIndexedFileController",
+        "yarn.nodemanager.log-aggregation.compression-type": "gz",
+        "dfs.namenode.delegation.token.always-use": "true",
+    }
+    return new_bed(nodes=1, settings=settings)
+
+
+@pytest.fixture(scope="session")
 def lasting_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """For several files: what is packed for one of them is not packed again for another."""
     return tmp_path_factory.mktemp("home")

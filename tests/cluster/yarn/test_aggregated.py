@@ -6,7 +6,6 @@ import os
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -24,15 +23,6 @@ from dromon.storage.hdfs import Hdfs
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 SOURCE = Path(__file__).parents[3] / "src"
-INDEXED = "org.apache.hadoop.yarn.logaggregation.filecontroller.ifile."
-FORMATS = {
-    "gz": {"yarn.nodemanager.log-aggregation.compression-type": "gz"},
-    "ifile": {
-        "yarn.log-aggregation.file-formats": "IFile",
-        "yarn.log-aggregation.file-controller.IFile.class": f"{INDEXED}"
-        "LogAggregationIndexedFileController",
-    },
-}
 # What an agent does, in small: both streams of a member, captured with their times.
 AGENT = """
 import sys
@@ -111,7 +101,6 @@ def test_tfile_as_every_cluster_writes_it_by_default(bed: Bed, tmp_path: Path) -
     check(bed, tmp_path)
 
 
-@pytest.mark.parametrize("format", [["gz"], ["ifile", "gz"]])
-def test_other_formats(new_bed: Callable[..., Bed], format: list[str], tmp_path: Path) -> None:
-    settings = {key: value for name in format for key, value in FORMATS[name].items()}
-    check(new_bed(nodes=1, settings=settings), tmp_path)
+def test_the_indexed_format_compressed(bare: Bed, tmp_path: Path) -> None:
+    """TFiles that are compressed are what the contract suite's bed writes."""
+    check(bare, tmp_path)

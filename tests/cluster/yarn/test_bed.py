@@ -3,7 +3,6 @@
 import getpass
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -197,9 +196,8 @@ def test_an_urgent_application_takes_back_the_share_of_its_queue(bed: Bed) -> No
         assert eventually(lambda: running(bed) == [])
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_node_comes_back_and_is_used(bed: Bed, number: int) -> None:
-    bed.kill("node1", number)
+def test_a_killed_node_comes_back_and_is_used(bed: Bed) -> None:
+    bed.kill("node1")
     assert not bed.is_alive("node1")
     assert bed.is_alive("node2")
     with pytest.raises(UsageError, match="node1 is not running"):

@@ -2,7 +2,6 @@
 
 import getpass
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -208,22 +207,6 @@ def test_a_node_without_python_runs_the_environment_and_unpacks_it_once(
 def home() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="dromon-", dir="/tmp") as path:
         yield Path(path)
-
-
-@pytest.fixture(scope="module")
-def bare(new_bed: Callable[..., Bed], tmp_path_factory: pytest.TempPathFactory) -> Bed:
-    """A node whose PATH has every program of this machine but Python, and a NameNode that issues
-    tokens although security is off."""
-    tools = tmp_path_factory.mktemp("tools")
-    for folder in map(Path, os.environ["PATH"].split(":")):
-        for program in folder.iterdir() if folder.is_dir() else ():
-            if not program.name.startswith("py") and not (tools / program.name).is_symlink():
-                (tools / program.name).symlink_to(program)
-    settings = {
-        "yarn.nodemanager.admin-env": f"PATH={tools}",
-        "dfs.namenode.delegation.token.always-use": "true",
-    }
-    return new_bed(nodes=1, settings=settings)
 
 
 def said(engine: YarnEngine, ref: str) -> list[Any]:

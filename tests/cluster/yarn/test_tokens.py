@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,24 +34,18 @@ def web(bed: Bed, user: str, token: str = "") -> WebHdfs:
     return WebHdfs([node.web for node in service(bed).nodes], user, token)
 
 
-@pytest.fixture(scope="module")
-def issuing(new_bed: Callable[..., Bed]) -> Bed:
-    """A bed whose NameNode issues tokens although security is off."""
-    return new_bed(nodes=1, settings={"dfs.namenode.delegation.token.always-use": "true"})
-
-
 def test_where_security_is_off_there_is_no_token_and_no_complaint(bed: Bed):
     assert delegation.fetch([service(bed)], "yarn", Simple("alice")) == []
 
 
-def test_a_token_opens_what_its_owner_may_read(issuing: Bed, tmp_path: Path):
-    root = web(issuing, "root")
+def test_a_token_opens_what_its_owner_may_read(bare: Bed, tmp_path: Path):
+    root = web(bare, "root")
     root.make_directory("/tmp/alice", "777")
     root.set_permission("/tmp/alice", "777")
-    web(issuing, "alice").write("/tmp/alice/secret", b"for alice", permission="600")
+    web(bare, "alice").write("/tmp/alice/secret", b"for alice", permission="600")
     with pytest.raises(NoPermission):
-        web(issuing, "bob").read("/tmp/alice/secret")
-    name_service = service(issuing)
+        web(bare, "bob").read("/tmp/alice/secret")
+    name_service = service(bare)
     twice = [name_service, name_service]
     (token,) = delegation.fetch(twice, "yarn", Simple("alice"))
     assert token.kind == HDFS_DELEGATION
@@ -62,9 +55,9 @@ def test_a_token_opens_what_its_owner_may_read(issuing: Bed, tmp_path: Path):
     # WebHDFS takes the token beside the name. With security off the name alone would do, and the
     # token alone would not: a NameNode then makes whoever gives no name a stranger.
     secret = "/tmp/alice/secret"
-    assert web(issuing, "alice", credentials.to_url(token)).read(secret) == b"for alice"
+    assert web(bare, "alice", credentials.to_url(token)).read(secret) == b"for alice"
     with pytest.raises(NoPermission, match=r"dr\.who"):
-        web(issuing, "", credentials.to_url(token)).read(secret)
+        web(bare, "", credentials.to_url(token)).read(secret)
 
     # hdfs-native, by the credentials file alone: the process is nobody in particular
     file = tmp_path / "container_tokens"
