@@ -1,4 +1,5 @@
-"""Two ResourceManagers, of which the other takes over while a job runs."""
+"""Two ResourceManagers, of which the other takes over while a job runs, and whose keys are renewed
+so often that it has to show a token it did not begin with."""
 
 import os
 import signal
@@ -13,10 +14,14 @@ from faults import Scene
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
+# No shorter than three times the expiry. Half of it later, tokens of the key before are worthless.
+KEYS = "yarn.resourcemanager.{}.master-key-rolling-interval-secs"
+SETTINGS = {KEYS.format(kind): "37" for kind in ("am-rm-tokens", "nm-tokens", "container-tokens")}
+
 
 @pytest.fixture(scope="module")
 def pair(new_bed: Callable[..., Bed]) -> Bed:
-    made = new_bed(managers=2, expiry=20)
+    made = new_bed(managers=2, expiry=12, settings=SETTINGS)
     made.label("node2", "gpu")
     return made
 
@@ -29,10 +34,18 @@ def scene(pair: Bed, tmp_path: Path) -> Iterator[Scene]:
     made.engine.close()
 
 
+def keys(bed: Bed) -> tuple[int, int]:
+    """How many its first ResourceManager has made for masters' tokens, and put to use."""
+    said = Path(bed.plan.log("resourcemanager")).read_text()
+    return said.count("Rolling master-key for amrm"), said.count("Activating next master key")
+
+
 def test_a_job_survives_a_failover_and_then_the_loss_of_half_the_pair(scene: Scene):
     alone = {"member_lost": "restart_member"}
     ref = scene.run(roles={"worker": {"replicas": 2}}, policies=alone)
     first = scene.now(ref)["worker-0"].pid
+    known, _ = keys(scene.bed)
+    scene.until(lambda: min(keys(scene.bed)) > known, "a key that is newer than its token", ref)
     scene.bed.activate("resourcemanager2")
     scene.until(lambda: scene.epoch(ref) == 1, "its master's word", ref)
     os.kill(scene.front(ref, "worker-1"), signal.SIGKILL)

@@ -28,6 +28,11 @@ def total(a: Size, b: Size) -> Size:
     return Size(a.memory + b.memory, a.vcores + b.vcores, others)
 
 
+def times(size: Size, count: int) -> Size:
+    others = {kind: n * count for kind, n in size.others.items()}
+    return Size(size.memory * count, size.vcores * count, others)
+
+
 def less(a: Size, b: Size) -> Size:
     others = {kind: max(n - b.others.get(kind, 0), 0) for kind, n in a.others.items()}
     return Size(max(a.memory - b.memory, 0), max(a.vcores - b.vcores, 0), others)

@@ -218,7 +218,9 @@ def _limited(situation: Situation, ask: Ask, limits: Limits, subject: str) -> Wa
         sentence = f"{subject}: queue {queue} may grow to {most} and uses {used}{whose}"
     else:
         return None
-    missing = amounts.missing(amounts.total(limits.used, ask.size), limits.maximum)
+    # All that is still to come, since none of it begins before.
+    whole = amounts.times(ask.size, ask.count)
+    missing = amounts.missing(amounts.total(limits.used, whole), limits.maximum)
     ways = _elsewhere(situation, ask)
     return Waiting(sentence, "resources", None, _names(own), missing, ways)
 

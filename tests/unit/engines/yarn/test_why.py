@@ -201,7 +201,7 @@ def test_a_queue_at_its_maximum():
         "waits for 4 containers of 1024 MB, 1 CPU: queue research may grow to 2048 MB and uses"
         " 1536 MB (application_1_0002 of bob, 1536 MB, 3 CPUs); it goes on when that one ends"
     )
-    assert found.missing == {"memory": 512 * 2**20}
+    assert found.missing == {"memory": 3584 * 2**20}
     alone = explain(waiting(Ask(Size(1024, 1), 4), limits=limits))
     assert alone.sentence.endswith("and uses 1536 MB, all of it its own")
 
