@@ -170,6 +170,12 @@ def test_logs_of_a_job_that_printed_nothing_say_so_beside_the_data(dromon):
     assert err == "dromon: nothing to show; job 42 net2-k3x9p2 is queued\n"
 
 
+def test_logs_of_who_takes_no_part_say_who_does(dromon, api):
+    api._find("41").lines = []
+    err = dromon("logs", "41", "--member", "wroker-0", "--rank", "7").err
+    assert err.endswith("has no wroker-0 and no rank 7; it has worker-0, worker-1, worker-2\n")
+
+
 def test_following_logs_ends_with_the_verdict(dromon):
     out, err = dromon("logs", "41", "-f")
     assert out == "worker-0 | a\nworker-1 | b\n"

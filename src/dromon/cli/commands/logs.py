@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dromon.cli.calls import Api
     from dromon.cli.parser import Namespace, Parser
-    from dromon.engines.base import LogLine
+    from dromon.engines.base import JobStatus, LogLine
 
 
 def configure(parser: Parser) -> None:
@@ -87,7 +87,18 @@ def print_lines(args: Namespace, api: Api, lines: Iterator[LogLine]) -> None:
     printer.flush()
     if not count and not args.follow:
         status = api.status(args.ref, **where(args))
-        Console().say(f"nothing to show; {title(status)} is {status.state}")
+        Console().say(f"nothing to show; {title(status)} {reason(args, status)}")
+
+
+def reason(args: Namespace, status: JobStatus) -> str:
+    """That whoever was asked for takes no part, if that is so; else how the job stands."""
+    names, ranks = ({getattr(m, each) for m in status.members} for each in ("member", "rank"))
+    asked = [name for name in args.member or () if name not in names]
+    asked += [f"rank {rank}" for rank in args.rank or () if rank not in ranks]
+    there = f"; it has {', '.join(sorted(names))}" if len(names) < 10 else ""
+    if not names or not asked:
+        return f"is {status.state}"
+    return f"has no {' and no '.join(asked)}{there}"
 
 
 def say_end(args: Namespace, api: Api) -> None:
