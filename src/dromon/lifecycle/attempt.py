@@ -20,9 +20,12 @@ class Completion(NamedTuple):
 
 
 class Attempt:
-    def __init__(self, plan: GangPlan, members: Members, number: int, now: float) -> None:
+    def __init__(
+        self, plan: GangPlan, members: Members, number: int, patient_until: float, is_all: bool
+    ) -> None:
         self.number = number
-        self.since = now  # its first Launch
+        self.patient_until = patient_until  # for more than `min`
+        self.is_all = is_all  # nobody comes unasked: all who were launched are waited for
         self.world: barrier.Seats = ()  # empty until the barrier opens
         self.admitted: Set[str] = set()  # the barrier is open for their present run
         self.succeeded: Set[str] = set()
@@ -60,15 +63,24 @@ class Attempt:
 
     def is_overdue(self, now: float) -> bool:
         """It has waited for more than `min` as long as it should."""
-        return now >= self.since + self._plan.gang_wait
+        return now >= self.patient_until
 
     def has(self, state: str) -> bool:
         """Somebody who takes part is in this state."""
         return bool(self._members.count(state)) and bool(not self._ranks or self.standing(state))
 
+    @property
+    def lacks_some(self) -> bool:
+        """Somebody has not come without whom it does not begin, though it has enough."""
+        return self.is_all and self._members.count(states.LAUNCHED) > 0
+
     def may_open(self, now: float) -> bool:
         there = self._members.count(states.READY)
-        if self.is_open or there < (self._least if self.is_overdue(now) else self._all):
+        if (
+            self.is_open
+            or self.lacks_some
+            or there < (self._least if self.is_overdue(now) else self._all)
+        ):
             return False  # asked at every arrival: only the last ones are worth a closer look
         ready = self.standing(states.READY)
         return barrier.may_open(self._plan, ready, self.is_overdue(now))

@@ -36,6 +36,7 @@ class Placed(Event):
     """The engine has room for these members, all of them at once."""
 
     members: Tuple[str, ...]
+    is_all: bool = False  # no others will come by themselves; each of these will
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,15 @@ class PreemptRequested(Event):
 
 
 @dataclass(frozen=True)
+class ResizeRequested(Event):
+    """Go on with these members, which have a place: the attempt ends in order, and they are the
+    world of the next one. No retry is used."""
+
+    members: Tuple[str, ...]
+    message: str = ""
+
+
+@dataclass(frozen=True)
 class Tick(Event):
     """Time has passed; `Gang.wake_at` says when this is wanted."""
 
@@ -132,7 +142,8 @@ class OpenBarrier(Command):
 
 @dataclass(frozen=True)
 class StopMember(Command):
-    """SIGTERM now, SIGKILL after `grace`. `reason`: stop, preempt, timeout, failure, complete."""
+    """SIGTERM now, SIGKILL after `grace`. `reason`: stop, preempt, resize, timeout,
+    failure, complete."""
 
     member: str
     run: int

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple, Ty
 
 from dromon.lifecycle import barrier, events, policy, states, wording
 from dromon.lifecycle.attempt import Attempt
+from dromon.lifecycle.duration import RunningTime
 from dromon.lifecycle.events import Command, Event
 from dromon.lifecycle.members import ImpossibleTransition, Members, MemberState
 from dromon.lifecycle.plan import GangPlan
@@ -30,7 +31,7 @@ class Gang:
         self.ended: Optional[float] = None
 
         self._members = Members(plan)
-        self._attempt = Attempt(plan, self._members, 0, 0.0)
+        self._attempt = Attempt(plan, self._members, 0, 0.0, False)
         self._launched_at = 0.0
         self._queued_at: Optional[float] = None
         self._pendings = policy.pendings(plan)
@@ -38,15 +39,14 @@ class Gang:
         self._scope: Set[str] = set()  # to be launched again
         self._whole = False  # the whole gang: a new attempt
         self._requeue = False  # in a new place
+        self.resized: List[str] = []  # the members of the next attempt, where they change
         self._due = 0.0
         self._quick_losses = 0
         # The end under way
         self._outcome: Optional[Tuple[str, Verdict]] = None
         self._blamed_at: Optional[float] = None  # when the blamed member ended, by its own record
         self._linger_until: Optional[float] = None
-        # Running time
-        self._ran = 0.0
-        self._spell: Optional[float] = None  # since when the present attempt runs
+        self.time = RunningTime(plan.max_duration)
 
         self._out: List[Command] = []
 
@@ -87,13 +87,24 @@ class Gang:
         """When the back-off that runs now will be over."""
         return self._due if self.state == states.RESTARTING else None
 
+    @property
+    def gathers(self) -> bool:
+        """Its members come to the barrier, and others still may."""
+        return self.state == states.STARTING and not self._attempt.is_open
+
+    @property
+    def leaves(self) -> bool:
+        """Its members are told to go, and its place will be free."""
+        return self.state == states.STOPPING or self._requeue
+
+    @property
+    def going(self) -> Set[str]:
+        """Those placed now who have no part in the next attempt."""
+        return set(self.members).difference(self.resized) if self.resized else set()
+
     def overdue(self, now: float) -> List[str]:
         """Members that should have been killed by `now`: those who were to do it may hang."""
         return self._members.overdue(now)
-
-    def running_time(self, now: float) -> float:
-        """Seconds between barriers and ends, over all attempts: what `max_duration` limits."""
-        return self._ran + (max(0.0, now - self._spell) if self._spell is not None else 0.0)
 
     @property
     def wake_at(self) -> Optional[float]:
@@ -103,8 +114,8 @@ class Gang:
             since = self._queued_at
             times.append(0.0 if since is None else since + self._pendings[0][0])
         if self.state == states.STARTING:
-            if not self._attempt.is_open and self._attempt.can_start(states.READY):
-                times.append(self._attempt.since + self.plan.gang_wait)
+            if self._attempt.may_open(self._attempt.patient_until):
+                times.append(self._attempt.patient_until)
             if self._attempt.has(states.LAUNCHED):
                 times.append(self._launched_at + policy.absence(self.plan))
         if self.state == states.RESTARTING and not self._members.live(self._scope):
@@ -112,15 +123,9 @@ class Gang:
         if self.state == states.STOPPING:
             if self._linger_until is not None:
                 times.append(self._linger_until)
-        elif self._deadline is not None:
-            times.append(self._deadline)
+        elif self.time.deadline is not None:
+            times.append(self.time.deadline)
         return min(times) if times else None
-
-    @property
-    def _deadline(self) -> Optional[float]:
-        if self._spell is None or self.plan.max_duration is None:
-            return None
-        return self._spell + self.plan.max_duration - self._ran
 
     # ---- the one entry --------------------------------------------------------------------------
 
@@ -140,7 +145,7 @@ class Gang:
     def _settle(self, now: float) -> None:
         """Go on as far as what is known allows."""
         if self._whole and not self._members.are_live:
-            self._end_spell(now)
+            self.time.ends(now)
         if self.state == states.RESTARTING:
             self._relaunch(now)
         if self.state == states.STARTING:
@@ -162,8 +167,8 @@ class Gang:
     def _on_placed(self, event: events.Placed, now: float) -> None:
         names = self._members.known(event.members)
         if self.state == states.QUEUED and barrier.is_enough(self.plan, names):
-            self._launch_all(names, now)
-        elif self.state == states.STARTING and not self._attempt.is_open:
+            self._launch_all(names, now, event.is_all)
+        elif self.gathers:
             self._launch([name for name in names if name not in self.members], now)
 
     def _on_ready(self, event: events.MemberReady, now: float) -> None:
@@ -223,22 +228,31 @@ class Gang:
             self._finish(states.STOPPED, verdict, now)
         elif self.state != states.STOPPING:
             self._end(states.STOPPED, verdict)
-        # One that is ending already keeps its outcome; it may only come sooner.
-        self._stop(self.members, "stop", grace, now)
+        self._stop(self.members, "stop", grace, now)  # one that ends already may only do so sooner
 
     def _on_preempt(self, event: events.PreemptRequested, now: float) -> None:
         if self.state in (states.PREPARING, states.QUEUED):
             return
-        grace = self.plan.stop_grace
-        if event.grace is not None:
-            grace = min(grace, event.grace)
+        most = self.plan.stop_grace
+        grace = most if event.grace is None else min(most, event.grace)
         if self.state != states.STOPPING:
             self._restart(self.members, now, whole=True, requeue=True)
             self._due = now
         self._stop(self.members, "preempt", grace, now)
 
+    def _on_resize(self, event: events.ResizeRequested, now: float) -> None:
+        names = self._members.known(event.members)
+        queued = self.state in (states.PREPARING, states.QUEUED)
+        if queued or self.leaves or not barrier.is_enough(self.plan, names):
+            return
+        if self.gathers and self.members.keys() <= set(names):  # nobody has a seat yet
+            return self._launch([name for name in names if name not in self.members], now)
+        self.resized = names
+        self._restart(self.members, now, whole=True)
+        self._stop(self.members, "resize", self.plan.stop_grace, now)
+
     def _on_tick(self, event: events.Tick, now: float) -> None:
-        deadline = self._deadline
+        deadline = self.time.deadline
         if self.state == states.QUEUED:
             self._leave_queue_when_overdue(now)
         elif self.state == states.STOPPING:
@@ -285,8 +299,7 @@ class Gang:
         if self.state == states.STOPPING or not attempt.takes_part(name):
             return  # nobody needs it any more; or it only waited for the next attempt
         attempt.first_failure = attempt.first_failure or verdict
-        keys = policy.keys_of(kind, exit)
-        action = policy.action_for(self.plan, barrier.role_of(name), keys)
+        action = policy.action_for(self.plan, barrier.role_of(name), policy.keys_of(kind, exit))
         on_the_way = (states.LAUNCHED, states.READY)
         if action == "ignore" and (attempt.is_open or attempt.can_start(*on_the_way)):
             attempt.excused.add(name)
@@ -343,8 +356,8 @@ class Gang:
         self._requeue = self._requeue or requeue
 
     def _pause_after_loss(self, now: float) -> float:
-        ran = 0.0 if self._spell is None else now - self._spell
-        self._quick_losses = self._quick_losses + 1 if ran < policy.QUICK_LOSS else 0
+        is_quick = self.time.of_attempt(now) < policy.QUICK_LOSS
+        self._quick_losses = self._quick_losses + 1 if is_quick else 0
         return policy.backoff(self.plan, self._quick_losses - 1) if self._quick_losses > 1 else 0.0
 
     def _relaunch(self, now: float) -> None:
@@ -361,18 +374,19 @@ class Gang:
             self._queued_at = now
             self._out.append(events.Release())
         else:
-            self._launch_all(list(self.members), now)
+            self._launch_all(self.resized or list(self.members), now, self._attempt.is_all)
 
     def _forget_restart(self) -> None:
-        self._scope = set()
+        self._scope, self.resized = set(), []
         self._whole = self._requeue = False
 
-    def _launch_all(self, names: List[str], now: float) -> None:
-        """A new attempt."""
+    def _launch_all(self, names: List[str], now: float, is_all: bool) -> None:
+        """A new attempt. Who chose its members waits for no others."""
+        patience, is_all = (0.0, True) if self.resized else (self.plan.gang_wait, is_all)
         self._forget_restart()
         self._move(states.STARTING)
         self._members.clear()
-        self._attempt = Attempt(self.plan, self._members, self.attempt + 1, now)
+        self._attempt = Attempt(self.plan, self._members, self.attempt + 1, now + patience, is_all)
         self._launch(names, now)
 
     def _launch(self, names: List[str], now: float) -> None:
@@ -392,7 +406,7 @@ class Gang:
                 self._open(tuple(joining))
         elif self._attempt.may_open(now):
             self._move(states.RUNNING)
-            self._spell = now
+            self.time.begins(now)
             self.started = now if self.started is None else self.started
             self._open(tuple(self._attempt.standing(states.READY)))
 
@@ -418,11 +432,8 @@ class Gang:
         seconds, action, key = self._pendings[0] if self._pendings else (0.0, "", "")
         if not action or self._queued_at is None or now < self._queued_at + seconds:
             return
-        verdict = wording.waited_too_long(self.attempt, key)
-        if action == "complete_job":
-            verdict = wording.completed(self.attempt, verdict.message)
-        done = action == "complete_job"
-        self._finish(states.SUCCEEDED if done else states.FAILED, verdict, now)
+        state = states.SUCCEEDED if action == "complete_job" else states.FAILED
+        self._finish(state, wording.waited_too_long(self.attempt, key, action), now)
 
     def _complete(self, what: str, now: float) -> None:
         """A policy says that this completes the job."""
@@ -453,22 +464,19 @@ class Gang:
         self._outcome = (state, verdict)
 
     def _finish(self, state: str, verdict: Verdict, now: float) -> None:
-        self._end_spell(now)
+        self.time.ends(now)
         self._move(state)
         if state != states.STOPPED:
             verdict = wording.after_retries(verdict, self.retries_used)
         self.verdict, self.ended = verdict, now
         self._out.append(events.Finish(state, verdict))
 
-    def _end_spell(self, now: float) -> None:
-        self._ran, self._spell = self.running_time(now), None
-
     def _stop(self, names: Iterable[str], reason: str, grace: float, now: float) -> None:
         self._out.extend(self._members.stop(names, reason, grace, now))
 
     def _who(self, name: str) -> wording.Who:
-        rank = self.members[name].rank
-        return wording.Who(name, rank, self.attempt, alone=self._attempt.size == 1)
+        alone = self._attempt.size == 1
+        return wording.Who(name, self.members[name].rank, self.attempt, alone)
 
     def _move(self, state: str) -> None:
         if state not in states.JOB[self.state]:
@@ -487,5 +495,6 @@ _HANDLERS: Dict[Type[Event], Callable[[Gang, Any, float], None]] = {
     events.MemberEvicted: Gang._on_taken,
     events.StopRequested: Gang._on_stop,
     events.PreemptRequested: Gang._on_preempt,
+    events.ResizeRequested: Gang._on_resize,
     events.Tick: Gang._on_tick,
 }

@@ -133,9 +133,11 @@ def over_time(attempt: int, max_duration: Optional[float]) -> Verdict:
     return Verdict(causes.TIMEOUT, message, attempt=attempt, hint=_HINTS[causes.TIMEOUT])
 
 
-def waited_too_long(attempt: int, policy: str) -> Verdict:
-    """Of a job that a `pending:DURATION` policy takes from the queue."""
+def waited_too_long(attempt: int, policy: str, action: str = "abort_job") -> Verdict:
+    """Of a job that a `pending:DURATION` policy takes from the queue, and may call complete."""
     message = f"still queued after {policy.partition(':')[2]}"
+    if action == "complete_job":
+        return completed(attempt, message)
     hint = "`dromon why` says what a queued job waits for."
     return Verdict(causes.TIMEOUT, message, attempt=attempt, hint=hint)
 

@@ -85,6 +85,9 @@ class Play:
     def preempt(self, grace: float | None = None) -> list[Command]:
         return self.hear(events.PreemptRequested("for job 7", grace))
 
+    def resize(self, *names: str) -> list[Command]:
+        return self.hear(events.ResizeRequested(names))
+
     def after(self, seconds: float) -> list[Command]:
         self.now += seconds
         return self.hear(events.Tick())

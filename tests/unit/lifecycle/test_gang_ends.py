@@ -210,7 +210,7 @@ def test_max_duration_counts_running_over_all_attempts_but_no_waiting(play):
     p.after(50)  # back-off
     p.after(30)  # waiting at the barrier
     p.ready()
-    assert p.gang.running_time(p.now) == 60
+    assert p.gang.time.at(p.now) == 60
     assert p.wakes_in() == 40
     assert p.after(39) == []
     assert p.after(1) == [StopMember("worker-0", 2, 30.0, "timeout")]
@@ -227,5 +227,5 @@ def test_clock_that_goes_back_breaks_nothing(play):
     p = play(workers(1), max_duration=100).running()
     p.now -= 10_000
     assert p.after(0) == []
-    assert p.gang.running_time(p.now) == 0
+    assert p.gang.time.at(p.now) == 0
     assert finish(p.exits("worker-0")).state == states.SUCCEEDED

@@ -72,6 +72,8 @@ class AnyShell(RuleBasedStateMachine):
         self.delivered: set[tuple[str, int]] = set()
         self.ranks: dict[int, dict[str, int]] = {}  # attempt -> member -> rank
         self.first_launch: dict[int, float] = {}
+        self.is_all = False  # the engine has said so
+        self.resized: set[int] = set()  # attempts whose members were named before they began
         self.finished = 0
 
     # ---- the books ------------------------------------------------------------------------------
@@ -84,6 +86,8 @@ class AnyShell(RuleBasedStateMachine):
         commands = self.gang.step(event, self.now)
         assert not (over and commands), "a command after the end"
         assert not over or self.gang.state == before, "an end that is not final"
+        if self.gang.going:
+            self.resized.add(self.gang.attempt + 1)
         if isinstance(event, (events.StopRequested, events.PreemptRequested)):
             live = [self.gang.members[name].state for name in self.live]
             assert set(live) <= {states.ENDING}, "somebody was not told"
@@ -125,7 +129,9 @@ class AnyShell(RuleBasedStateMachine):
             counts = {r.name: sum(m.startswith(r.name) for m in members) for r in self.plan.roles}
             waited = self.now >= self.first_launch[command.attempt] + self.plan.gang_wait
             is_full = all(counts[r.name] == r.replicas for r in self.plan.roles)
-            assert is_full or waited, "the barrier opened too soon"
+            assert is_full or waited or command.attempt in self.resized, "opened too soon"
+            launched = [n for n in self.live if self.gang.members[n].state == states.LAUNCHED]
+            assert not (self.is_all and launched), "opened without one who was to come"
             assert all(counts[r.name] >= r.min for r in self.plan.roles), "opened below min"
             assert command.deliver_to == tuple(members)
         assert self.ranks.setdefault(command.attempt, ranks) == ranks, "the world has changed"
@@ -161,10 +167,13 @@ class AnyShell(RuleBasedStateMachine):
     def prepared_or_not(self, ok: int) -> None:
         self.hear(events.Prepared() if ok else events.PrepareFailed("environment", "no torch"))
 
-    @rule(some=st.frozensets(names), everybody=st.booleans())
-    def placed(self, some: frozenset[str], everybody: bool) -> None:
+    @rule(some=st.frozensets(names), everybody=st.booleans(), is_all=st.booleans())
+    def placed(self, some: frozenset[str], everybody: bool, is_all: bool) -> None:
         plan = [f"{r.name}-{i}" for r in self.plan.roles for i in range(r.replicas)]
-        self.hear(events.Placed(tuple(plan if everybody else sorted(some))))
+        was_queued = self.gang.state == states.QUEUED
+        self.hear(events.Placed(tuple(plan if everybody else sorted(some)), is_all))
+        if was_queued and self.gang.state != states.QUEUED:
+            self.is_all = is_all
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
@@ -186,7 +195,7 @@ class AnyShell(RuleBasedStateMachine):
     def everything_goes_well(self) -> None:
         """From wherever it is to a running gang, if it can get there."""
         self.hear(events.Prepared())
-        self.placed(frozenset(), True)
+        self.placed(frozenset(), True, False)
         for event, extra in ((events.MemberReady, ("h", (1,))), (events.MemberStarted, ())):
             for name, run in list(self.live.items()):
                 self.hear(event(name, run, *extra))
@@ -223,6 +232,15 @@ class AnyShell(RuleBasedStateMachine):
             self.hear(events.PreemptRequested("", grace))
             if self.gang.state == states.RESTARTING:
                 assert self.gang.retry_at == self.now, "a preempted job waits for nothing"
+
+    @rule(some=st.frozensets(names), everybody=st.booleans())
+    def resized_to(self, some: frozenset[str], everybody: bool) -> None:
+        plan = [f"{r.name}-{i}" for r in self.plan.roles for i in range(r.replicas)]
+        used, leaves = self.gang.retries_used, self.gang.leaves
+        self.hear(events.ResizeRequested(tuple(plan if everybody else sorted(some))))
+        if self.gang.state == states.RESTARTING and not leaves:
+            self.resized.add(self.gang.attempt + 1)
+        assert self.gang.retries_used == used
 
     @rule(grace=st.sampled_from([None, 0.0, 3.0, 90.0]), really=st.integers(0, 3))
     def stopped(self, grace: float | None, really: int) -> None:

@@ -345,3 +345,56 @@ def test_preemption_of_a_queued_job_means_nothing(play):
     p = play()
     assert p.preempt() == []
     assert p.gang.state == states.QUEUED
+
+
+# ---- another size -------------------------------------------------------------------------------
+
+
+def test_a_gang_that_grows_ends_in_order_and_begins_anew_with_all_of_them(play):
+    p = play(ELASTIC, max_retries=0)
+    p.placed("worker-0", "worker-1")
+    p.ready()
+    p.after(60)
+    p.started()
+    assert p.resize("worker-0", "worker-1", "worker-2") == [
+        StopMember("worker-0", 1, 30.0, "resize"), StopMember("worker-1", 1, 30.0, "resize"),
+    ]  # fmt: skip
+    assert (p.gang.state, p.gang.going, p.gang.leaves) == (states.RESTARTING, set(), False)
+    p.exits("worker-0", code=143)
+    assert p.exits("worker-1", code=143) == [
+        Launch("worker-0", 2, 2), Launch("worker-1", 2, 2), Launch("worker-2", 1, 2),
+    ]  # fmt: skip
+    # Nobody else is to come, so nobody is waited for.
+    (opened,) = p.ready()
+    assert [seat[0] for seat in opened.world] == ["worker-0", "worker-1", "worker-2"]
+    assert (p.gang.attempt, p.gang.retries_used) == (2, 0)
+
+
+def test_a_gang_that_gives_members_back_says_who_goes_until_they_have(play):
+    p = play(ELASTIC).running()
+    p.resize("worker-0", "worker-2")
+    assert p.gang.going == {"worker-1", "worker-3"}
+    p.exits(*p.all, code=143)
+    assert p.gang.going == set()
+    assert list(p.gang.members) == ["worker-0", "worker-2"]
+    (opened,) = p.ready()
+    assert [seat[:2] for seat in opened.world] == [("worker-0", 0), ("worker-2", 1)]
+
+
+def test_who_comes_while_the_gang_gathers_needs_no_restart(play):
+    p = play(ELASTIC)
+    p.placed("worker-0", "worker-1")
+    p.ready()
+    assert p.resize(*p.all) == [Launch("worker-2", 1, 1), Launch("worker-3", 1, 1)]
+    (opened,) = p.ready("worker-2", "worker-3")
+    assert len(opened.world) == 4
+
+
+def test_a_size_below_min_or_of_a_gang_that_leaves_is_not_taken_up(play):
+    p = play(ELASTIC).running()
+    assert p.resize("worker-0") == []
+    assert p.gang.state == states.RUNNING
+    p.preempt()
+    p.resize("worker-0", "worker-1")
+    assert p.gang.leaves
+    assert isinstance(p.exits(*p.all, code=143)[-1], Release)

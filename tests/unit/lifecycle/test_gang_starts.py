@@ -4,7 +4,7 @@ import pytest
 from cast import CHIEF, ELASTIC, PS, finish, workers
 
 from dromon.lifecycle import states
-from dromon.lifecycle.events import Launch, OpenBarrier, Release, StopMember
+from dromon.lifecycle.events import Launch, OpenBarrier, Placed, Release, StopMember
 
 # ---- preparing and queueing ---------------------------------------------------------------------
 
@@ -250,3 +250,21 @@ def test_ready_after_a_stop_is_told_again_with_the_grace_left(play):
     p.stop()
     p.now += 10
     assert p.ready("worker-0") == [StopMember("worker-0", 1, 20.0, "stop")]
+
+
+def test_where_nobody_comes_unasked_all_who_were_placed_are_waited_for(play):
+    p = play(ELASTIC, gang_wait=5.0)
+    p.hear(Placed(("worker-0", "worker-1", "worker-2"), is_all=True))
+    p.ready("worker-0", "worker-1")
+    assert p.after(5) == []  # enough are there, but one is on its way
+    (opened,) = p.ready("worker-2")
+    assert len(opened.world) == 3
+
+
+def test_gang_wait_is_for_those_who_may_still_be_placed(play):
+    p = play(ELASTIC, gang_wait=5.0)
+    p.hear(Placed(("worker-0", "worker-1"), is_all=True))
+    assert p.ready() == []
+    assert p.wakes_in() == 5
+    (opened,) = p.after(5)
+    assert len(opened.world) == 2
