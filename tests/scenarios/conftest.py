@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -81,6 +82,22 @@ class Box:
 
     def restart_daemon(self) -> None:
         pid = int(self.engine.client.ask("daemon_stop")["pid"])
+        self.engine.client.wait_gone(pid)
+
+    def has_members(self, name: str, count: int) -> JobStatus:
+        """Until it runs with so many."""
+        deadline = time.monotonic() + 40
+        while True:
+            status = self.engine.status(self.ids[name])
+            up = [member for member in status.members if member.state == "up"]
+            if status.state == "running" and len(up) == len(status.members) == count:
+                return status
+            assert time.monotonic() < deadline, status
+            time.sleep(0.05)
+
+    def kill_daemon(self) -> None:
+        pid = int(self.engine.client.ask("daemon_status")["pid"])
+        os.kill(pid, signal.SIGKILL)
         self.engine.client.wait_gone(pid)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ Frames of `frames`. The agent connects; either side may be restarted and the tal
     coordinator  world      world                 World.to_json(): the barrier is open, start
     agent        started    pid                   unless it ends at once, in silence
     agent        beat       memory cpu gpu        every few seconds
+    agent        saved      ago                   seconds since its work was saved; said again
     agent        alive      asked                 where it has a lease, several times in it
     coordinator  alive      asked                 the answer, which renews the lease
     coordinator  stop       grace reason          please end

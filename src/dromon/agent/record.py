@@ -17,6 +17,7 @@ is a cache of it.
         exit.json            the exit record, written whole by rename
         metrics.jsonl        one JSON object a line, from context().report
         result, error        what a shipped function returned or raised
+        saved                touched by context().checkpointed
         stop                 exists once the member was asked to stop
 """
 

@@ -24,6 +24,7 @@ from dromon.agent.plan import AgentPlan
 from dromon.agent.ports import Ports
 from dromon.agent.record import Record
 from dromon.agent.samples import Samples
+from dromon.agent.saved import Saved
 from dromon.frameworks.world import World
 from dromon.lifecycle import verdict
 from dromon.lifecycle.verdict import Exit
@@ -32,6 +33,7 @@ READY, RUNNING, DRAINING, EXITED = "ready", "running", "draining", "exited"
 
 SHORT = 0.25  # of one that ends sooner and says nothing, nobody hears that it had started
 MEMORY_SAMPLE = 1.0
+SAVED_LOOK = 2.0
 LEFTOVER_GRACE = 1.0  # for what outlives the main process
 SIBLING_GRACE = 5.0  # for the other processes of a member when one has failed
 STRANGER_WAIT = 1.0  # for the end of a pipe that somebody outside the tree holds open
@@ -56,6 +58,7 @@ class Run:
         self._recorded = False
         self._capture: Optional[Capture] = None
         self._rank: Optional[int] = None
+        self._saved = Saved(self.directory, None)
         self._started = 0.0
         self._pids: List[int] = []
         self._alive: Dict[int, int] = {}  # pid -> process number
@@ -108,6 +111,7 @@ class Run:
         plan = self.plan
         member = world.member(plan.role, plan.index)
         self._rank = member.rank
+        self._saved = Saved(self.directory, None if member.rank else self.record.checkpoints)
         self._started = time.time()
         directory = self.record.world(plan.attempt)
         try:
@@ -130,6 +134,7 @@ class Run:
                 return
         self._loop.after("started", SHORT, self._tell_started)
         self._loop.after("beat", self.plan.beat, self._beat)
+        self._loop.after("saved", SAVED_LOOK, self._look_for_saved)
         self._loop.after("oom", 1.0, self._samples.note_machine)
         if plan.memory:
             self._loop.after("memory", MEMORY_SAMPLE, self._watch_memory)
@@ -311,7 +316,7 @@ class Run:
         capture = self._capture
         assert capture is not None
         self.phase = DRAINING
-        self._loop.cancel("started", "kill", "memory", "beat", "oom")
+        self._loop.cancel("started", "kill", "memory", "beat", "saved", "oom")
         for fd in capture.open_fds:
             taken = size = 1
             while taken > 0 and size < 4 * 1024 * 1024:  # a stranger might never stop printing
@@ -397,7 +402,8 @@ class Run:
     def _finish(self, exit: Exit) -> None:
         self.exit = exit
         self.phase = EXITED
-        self._loop.cancel("started", "kill", "memory", "beat", "oom", "quiet", "drain", "flush")
+        self._loop.cancel("started", "kill", "memory", "beat", "saved", "oom")
+        self._loop.cancel("quiet", "drain", "flush")
         if self._ports is not None:
             self._ports.close()
         if self._capture is not None and self._capture.done:
@@ -433,6 +439,18 @@ class Run:
     def _beat(self) -> None:
         self._loop.after("beat", self.plan.beat, self._beat)
         self._say({"op": "beat", "run": self.plan.run, **self._samples.take()})
+        self._tell_saved()  # again, for a coordinator that was not there
+
+    def _look_for_saved(self) -> None:
+        self._loop.after("saved", SAVED_LOOK, self._look_for_saved)
+        if self._saved.look(time.time()):
+            self._tell_saved()
+
+    def _tell_saved(self) -> None:
+        at = self._saved.at
+        if at is not None and at >= self._started:  # earlier: by an earlier attempt
+            ago = max(0.0, time.time() - at)
+            self._say({"op": "saved", "run": self.plan.run, "ago": ago})
 
     def _watch_memory(self) -> None:
         self._loop.after("memory", MEMORY_SAMPLE, self._watch_memory)

@@ -56,6 +56,8 @@ def sentence(event: str, detail: dict[str, Any]) -> tuple[str, str]:
     if event == "Placed":
         names = detail.get("members") or ()
         return f"placed: {', '.join(names) if len(names) <= NAMED else f'{len(names)} members'}", ""
+    if event == "ResizeRequested":
+        return str(detail.get("message") or "another size"), ""
     if event == "MemberExited":
         return f"ended with {exit_words(detail.get('exit') or {})}", member
     if event == "StopRequested":

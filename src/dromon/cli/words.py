@@ -46,6 +46,12 @@ def newest_runs(status: JobStatus) -> dict[str, Any]:
     return found
 
 
+def smaller(status: JobStatus) -> str:
+    """Of a gang that runs with fewer members than it asked for; else nothing."""
+    here, asked = len(newest_runs(status)), int(status.resources.get("members", 0))
+    return f"{here} of {asked} members" if status.state == "running" and 0 < here < asked else ""
+
+
 def exit_code(status: JobStatus) -> int:
     """What a shell would show for the job; `Verdict.exit_code`, said again to stay light."""
     verdict = status.verdict or {}

@@ -60,6 +60,7 @@ class Coordinator:
         self.in_place = in_place
         self.peers: Dict[str, Peer] = {}
         self.beats: Dict[str, Beat] = {}
+        self.saved: Optional[float] = None  # when the gang's work was last, as far as it said
         self._owed_stops: Dict[str, ev.StopMember] = {}
 
     # ---- the engine's side ----------------------------------------------------------------------
@@ -125,6 +126,8 @@ class Coordinator:
             if not self.in_place or self.gang.is_terminal:
                 effects.append(Send(peer, BYE))
             return effects
+        if op == "saved":
+            self.saved = max(self.saved or 0.0, now - float(message["ago"]))
         if op == "beat":
             self.beats[member] = Beat(now, int(message.get("memory", 0)), message.get("gpu") or {})
         return []

@@ -115,7 +115,8 @@ class Waiting(NamedTuple):
     sentence: str
     # In the queue: resources, order (behind another job), cap (it would break one), reservation,
     # about to start, impossible.
-    # Before and after it: preparing, barrier, backoff; and running, stopping, unknown.
+    # Before and after it: preparing, barrier, backoff, resize; growing (it runs, with fewer members
+    # than it asked for); and running, stopping, unknown.
     reason: str
     position: int | None = None
     holders: tuple[str, ...] = ()

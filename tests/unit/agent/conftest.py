@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +218,8 @@ class Stage:
         for found in self.directory().parent.glob("*/claim"):
             owner = claim.read(str(found.parent))
             if owner is not None and owner.is_alive:
-                os.kill(owner.pid, 9)
+                with suppress(ProcessLookupError):
+                    os.kill(owner.pid, 9)
         for run in (1, 2):
             process.kill_survivors(f"{JOB}/worker-0/{run}")
         for coordinator in self._coordinators:

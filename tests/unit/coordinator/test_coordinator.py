@@ -208,6 +208,13 @@ def test_all_exits_finish_the_job():
     assert [e.state for e in effects if isinstance(e, ev.Finish)] == ["succeeded"]
 
 
+def test_when_work_was_saved_is_remembered_and_never_goes_back():
+    made = running()
+    assert made.on_message(100, "worker-0", 1, {"op": "saved", "ago": 2.0}, 9.0) == []
+    made.on_message(100, "worker-0", 1, {"op": "saved", "ago": 5.0}, 10.0)
+    assert made.saved == 7.0
+
+
 def test_a_beat_is_remembered_and_not_kept():
     made = running()
     assert made.on_message(100, "worker-0", 1, {"op": "beat", "memory": 5}, 9.0) == []

@@ -10,7 +10,7 @@ from argparse import SUPPRESS
 from dromon.cli.console import Console, Paint, is_terminal, wants_colour, width_of
 from dromon.cli.parser import add_on, add_output, where, whole
 from dromon.cli.table import Column, render
-from dromon.cli.words import STATE_COLOURS, UP, newest_runs, ran_for, short_verdict
+from dromon.cli.words import STATE_COLOURS, UP, newest_runs, ran_for, short_verdict, smaller
 from dromon.units import format_duration
 
 TYPE_CHECKING = False
@@ -125,7 +125,8 @@ def table(
         Column("NOTE", least=16, optional=True),
     )
     reasons = why_they_wait(jobs, api)
-    rows = [row(job, reasons.get(job.id) or short_verdict(job.verdict or {}), now) for job in jobs]
+    notes = [reasons.get(j.id) or smaller(j) or short_verdict(j.verdict or {}) for j in jobs]
+    rows = [row(job, note, now) for job, note in zip(jobs, notes, strict=True)]
     kept = [i for i, column in enumerate(columns) if not hidden.get(column.title)]
     return render([columns[i] for i in kept], [[r[i] for i in kept] for r in rows], width, paint)
 

@@ -25,10 +25,11 @@ from dromon.lifecycle import events as ev
 from dromon.lifecycle import states
 from dromon.sched import events as sched
 from dromon.sched.asks import Placement, RoleAsk
-from dromon.sched.decisions import Preempt, Refuse, Start
+from dromon.sched.decisions import Grow, Preempt, Refuse, Shrink, Start
 
 log = logging.getLogger("dromon.arbiter")
 PLACEMENT = "_placement"  # journalled beside the gang's events: where the members were put
+SAME = 0.5  # seconds; a checkpoint is told as so long ago, which is not exact
 ENVIRONMENT = "_environment"  # which interpreter the build gave
 
 
@@ -64,7 +65,7 @@ class Arbiter:
         self.kinds = {device.uuid: device.kind for device in machine.gpus}
         self.jobs: dict[str, Job] = {}
         self.scheduler: Scheduler = scheduler or OwnScheduler(
-            machine, rulebook.rules if rulebook is not None else None
+            machine, rulebook.rules if rulebook is not None else None, self._gathers
         )
         self._number = journal.last_number()
         self._after: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -157,7 +158,6 @@ class Arbiter:
             queue=request["queue"],
             max_duration=request["gang"]["max_duration"],
             stop_grace=request["gang"]["stop_grace"],
-            elastic=False,  # the world is fixed for an attempt
             accepted=True,  # or it is being asked whether it will be
         )
 
@@ -189,6 +189,7 @@ class Arbiter:
             else:
                 self._finish(job, now)
         if launches:
+            self._give_back(job, now)
             self._after.append((self.hands.launch, (job, launches)))
         if job.placement is not None and job.state == states.STOPPING != job.told:
             self.scheduler.apply(sched.JobStopping(job.id, now))  # its room can be counted on
@@ -223,8 +224,13 @@ class Arbiter:
         if job.placement is not None:
             self.journal.add_spell(usage.spell(job, self.user, self.kinds, now))
         job.placement, job.since = None, now
-        fds, job.gpu_fds = job.gpu_fds, {}
-        self._after.append((_close_all, (list(fds.values()),)))
+        self._let_go_of_gpus(job, set())
+
+    def _let_go_of_gpus(self, job: Job, kept: set[str]) -> None:
+        """At once, before anything is on disk: whoever is next must not find us holding them, and
+        after a kill nobody holds them anyway."""
+        _close_all([fd for gpu, fd in job.gpu_fds.items() if gpu not in kept])
+        job.gpu_fds = {gpu: fd for gpu, fd in job.gpu_fds.items() if gpu in kept}
 
     # ---- after a restart of the daemon ----------------------------------------------------------
 
@@ -252,14 +258,21 @@ class Arbiter:
                 elif isinstance(decision, Preempt):
                     self.scheduler.apply(sched.JobStopping(job.id, now, decision.for_job))
                     self.happen(job, ev.PreemptRequested(_why(decision)), now)
+                elif isinstance(decision, Grow):
+                    self._grow(job, decision.placement, now)
+                elif isinstance(decision, Shrink):
+                    self._shrink(job, decision, now)
                 elif isinstance(decision, Refuse):
                     self.happen(job, ev.PrepareFailed("impossible", decision.reason), now)
 
     def _start(self, job: Job, placement: Placement, now: float) -> None:
         self.scheduler.apply(sched.JobStarted(job.id, placement, now))
+        self._put(job, placement, now)
+        self.happen(job, ev.Placed(tuple(placement), is_all=True), now)
+
+    def _put(self, job: Job, placement: Placement, now: float) -> None:
         job.placement, job.placed = placement, now
         self._note(job, now, {"kind": PLACEMENT, "placement": jobs.placement_json(placement)})
-        self.happen(job, ev.Placed(tuple(placement)), now)
 
     def _hold_gpus(self, job: Job, placement: Placement) -> bool:
         wanted = dict.fromkeys(gpu for seat in placement.values() for gpu in seat.gpus)
@@ -272,8 +285,51 @@ class Arbiter:
                 _close_all(list(held.values()))
                 return False
             held[uuid] = fd
-        job.gpu_fds = held
+        job.gpu_fds.update(held)
         return True
+
+    # ---- another size ---------------------------------------------------------------------------
+
+    def _gathers(self, id: str) -> bool:
+        job = self.jobs.get(id)
+        return job is not None and job.gang.gathers
+
+    def _grow(self, job: Job, more: Placement, now: float) -> None:
+        """Its gang restarts with these too, from its checkpoint; or they join it at its barrier."""
+        had = job.placement or {}
+        fresh = {member: seat for member, seat in more.items() if member not in had}
+        if not had or not may_grow(job) or not self._hold_gpus(job, fresh):
+            self.scheduler.apply(sched.JobShrunk(job.id, tuple(fresh), now))
+            return
+        self._resize(job, {**had, **fresh}, now)
+        self.scheduler.apply(sched.JobGrown(job.id, fresh, now))
+        words = f"grows from {len(had)} to {len(had) + len(fresh)} members: there is room"
+        self.happen(job, ev.ResizeRequested(tuple(job.placement or ()), words), now)
+
+    def _shrink(self, job: Job, decision: Shrink, now: float) -> None:
+        """The gang restarts without these; `_give_back` is called when it does."""
+        had = job.placement or {}
+        self.scheduler.apply(sched.JobShrinking(job.id, decision.members, now, decision.for_job))
+        going = job.gang.going | set(decision.members)
+        stay = tuple(member for member in had if member not in going)
+        words = f"goes from {len(had)} to {len(stay)} members, to make room for {decision.for_job}"
+        self.happen(job, ev.ResizeRequested(stay, words), now)
+
+    def _give_back(self, job: Job, now: float) -> None:
+        """What those held who have no part in the attempt that begins."""
+        had = job.placement or {}
+        gone = tuple(member for member in had if member not in job.gang.members)
+        if gone:
+            self._resize(job, {m: seat for m, seat in had.items() if m not in gone}, now)
+            self.scheduler.apply(sched.JobShrunk(job.id, gone, now))
+            kept = {gpu for seat in (job.placement or {}).values() for gpu in seat.gpus}
+            self._let_go_of_gpus(job, kept)
+
+    def _resize(self, job: Job, placement: Placement, now: float) -> None:
+        """What it held until now is counted; it did not wait for what it has from now on."""
+        self.journal.add_spell(usage.spell(job, self.user, self.kinds, now))
+        job.since = usage.AT_ONCE
+        self._put(job, placement, now)
 
     def _take(self, uuid: str, job: Job, placement: Placement) -> int | None:
         """Parts of one GPU are held by one lock, for whoever has a part of it."""
@@ -294,13 +350,12 @@ class Arbiter:
             return f"user {user}"
         return str(job) if user == self.user else f"{job} of {user}"
 
-    def look_for_checkpoints(self, changed: Callable[[Job], float]) -> None:
-        """Members do not say when they have saved their work, but the directory does."""
-        for job in self._awake.values():
-            saved = changed(job) if job.placement is not None else 0.0
-            if saved > max(job.saved, job.placed):
-                job.saved = saved
-                self.scheduler.apply(sched.JobCheckpointed(job.id, saved))
+    def saved(self, job: Job) -> None:
+        """A member has said when its work was last; it says so again and again."""
+        at = job.coordinator.saved
+        if at is not None and job.placement is not None and at > max(job.saved + SAME, job.placed):
+            job.saved = at
+            self.scheduler.apply(sched.JobCheckpointed(job.id, at))
 
     def look_for_freed_gpus(self) -> None:
         """Other users' daemons do not tell when they let a GPU go; and ours are in use."""
@@ -374,6 +429,12 @@ class Arbiter:
         late, self.late = self.late, {}
         for job in late.values():
             job.tell()
+
+
+def may_grow(job: Job) -> bool:
+    """Not when a member has done its work already: it would have to do it again."""
+    gang = job.gang
+    return not gang.leaves and all(m.state != states.DONE for m in gang.members.values())
 
 
 def role_asks(request: Mapping[str, Any]) -> tuple[RoleAsk, ...]:

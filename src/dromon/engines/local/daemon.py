@@ -320,6 +320,9 @@ class Daemon:
             job,
             job.coordinator.on_message(wire.number, admitted.member, admitted.run, message, now),
         )
+        if message.get("op") == "saved":
+            self.arbiter.saved(job)
+            self.due()
 
     def on_gone(self, wire: server.Peer) -> None:
         self.agents.pop(wire.number, None)
@@ -369,14 +372,6 @@ class Daemon:
             self.journal.close()
             log.info("daemon leaves")
 
-    def _saved(self, job: Job) -> float:
-        """When the job's checkpoints last changed, as this daemon counts time."""
-        try:
-            changed = os.stat(Record(self.home.record(job.id)).checkpoints).st_mtime
-        except OSError:
-            return 0.0
-        return changed + self.clock.now() - time.time()
-
     def _command(self) -> server.Command:
         wire = server.Command(self.desk.answer, self.commands.discard)
         self.commands.add(wire)
@@ -391,7 +386,6 @@ class Daemon:
                 self.lines.look_around()
                 self._look_who_decides()
                 self.arbiter.look_for_freed_gpus()
-                self.arbiter.look_for_checkpoints(self._saved)
                 self.rulebook.read(self.clock.now())
                 recovery.sweep(self.arbiter, self.home, self.clock.now())
                 self.due()

@@ -5,10 +5,11 @@ answered at once. A scheduler carries nothing out and keeps nothing on disk: who
 journal, and tells it everything anew after a restart.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from dromon.engines.local import queueviews
+from dromon.engines.local.growth import Growth
 from dromon.engines.local.machine import Machine
 from dromon.errors import Refused
 from dromon.sched import events
@@ -16,7 +17,7 @@ from dromon.sched.admit import admit
 from dromon.sched.asks import Gpu, Waiting
 from dromon.sched.cluster import Cluster
 from dromon.sched.decide import decide, dry_preempt
-from dromon.sched.decisions import Decision, Preempt, Shrink
+from dromon.sched.decisions import Decision, Grow, Preempt, Shrink
 from dromon.sched.explain import explain
 from dromon.sched.rules import Rules
 
@@ -30,8 +31,9 @@ class Scheduler(Protocol):
     """Calls come from one thread, in the order in which things happened.
 
     A decision is an order, not a fact: it is carried out, and what became of it comes back as an
-    event (`JobStarted`, `JobStopping`, or `GpuHeld` when somebody else was faster). Until then the
-    same decision may be given again.
+    event (`JobStarted`, `JobStopping`, `JobGrown`, `JobShrinking`, then `JobShrunk`; or `GpuHeld`
+    when somebody else was faster, and `JobShrunk` of members that do not come). Until then the same
+    decision may be given again.
     """
 
     @property
@@ -79,11 +81,17 @@ class Scheduler(Protocol):
 
 
 class OwnScheduler:
-    """A cluster of one machine, in this process."""
+    """A cluster of one machine, in this process. `gathers`: see `Growth`."""
 
-    def __init__(self, machine: Machine, rules: Rules | None = None) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        rules: Rules | None = None,
+        gathers: Callable[[str], bool] = lambda job: False,
+    ) -> None:
         self.node = machine.name
         self.cluster = Cluster(rules)
+        self._growth = Growth(self.cluster, gathers)
         self.is_due = False
         self.apply(
             events.NodeJoined(
@@ -96,14 +104,20 @@ class OwnScheduler:
 
     def apply(self, event: events.Event) -> None:
         self.cluster.apply(event)
-        self.is_due = self.is_due or not isinstance(event, NO_NEWS)
+        could_grow = self._growth.hear(event)
+        self.is_due = self.is_due or could_grow or not isinstance(event, NO_NEWS)
 
     def decide(self, now: float) -> Sequence[Decision]:
         self.is_due = False
-        return decide(self.cluster, now, SEED)
+        return tuple(
+            decision
+            for decision in decide(self.cluster, now, SEED)
+            if not isinstance(decision, Grow) or self._growth.allows(decision.job, now)
+        )
 
     def wakes(self, now: float) -> float | None:
-        return self.cluster.wakes(now)
+        wakes = (self.cluster.wakes(now), self._growth.wakes(now))
+        return min((at for at in wakes if at is not None), default=None)
 
     def tick(self) -> None:
         self.is_due = True

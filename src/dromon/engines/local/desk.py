@@ -11,7 +11,7 @@ from typing import Any
 
 from dromon import __version__
 from dromon.agent.frames import Message
-from dromon.engines.local import collect
+from dromon.engines.local import collect, usage
 from dromon.engines.local.administration import Administration
 from dromon.engines.local.counter import BUG, disk_error, log
 from dromon.engines.local.journal import Row
@@ -76,6 +76,8 @@ class Desk(Submissions, Questions, Administration):
         if found["dry_run"]:
             wire.send({"ok": True, **found, "freed": 0})
             return
+        rules = self.daemon.rulebook.rules
+        journal.forget_spells(self.daemon.clock.now() - usage.kept(rules.half_life))
         self._forget(rows)
         self._clean(wire, found, environments=True)
 

@@ -31,7 +31,7 @@ class Job:
         self.placement: Placement | None = None
         self.placed = 0.0  # when it got that
         self.since = row.submitted  # when it began to wait for its next placement
-        self.saved = 0.0  # when its checkpoints last changed
+        self.saved = 0.0  # when its work was last, as the scheduler knows
         self.gpu_fds: dict[str, int] = {}  # device -> the descriptor that holds it
         self.watchers: list[Watcher] = []
         self.ended: float | None = None

@@ -68,7 +68,7 @@ class Spell(NamedTuple):
     job: str
     start: float
     end: float
-    since: float  # when it began to wait for this
+    since: float  # when it began to wait for this; endless: it did not, it only changed its size
     user: str
     queue: str
     priority: int
@@ -158,6 +158,10 @@ class Journal:
         """The same spell twice is one."""
         values = (*spell[:-1], _encode(spell.amounts))
         self._pending.append(("INSERT OR REPLACE INTO spells VALUES (?,?,?,?,?,?,?,?)", values))
+
+    def forget_spells(self, before: float) -> None:
+        """Those that ended before this."""
+        self._pending.append(("DELETE FROM spells WHERE end < ?", (before,)))
 
     def add_version(self, version: Version) -> None:
         values = (*version[:-1], _encode(version.site))

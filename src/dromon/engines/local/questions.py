@@ -75,6 +75,8 @@ class Questions(Counter):
         if job.state == states.PREPARING:
             doing = job.progress or "starting"
             return _plain("preparing", f"its environment is being built {bar(doing)} {doing}")
+        if job.state == states.RESTARTING and job.gang.resized:
+            return _plain("resize", f"it begins anew with {len(job.gang.resized)} members")
         if job.state == states.RESTARTING:
             wake = job.gang.wake_at
             wait = f"; the next attempt starts in {max(0, wake - now):.0f} s" if wake else ""
@@ -84,6 +86,8 @@ class Questions(Counter):
             return _plain(
                 "barrier", f"it is placed; waiting for {', '.join(late) or 'its members'}"
             )
+        if job.state == states.RUNNING:
+            return _short(job)
         if job.state != states.QUEUED:
             return None
         waiting = self.daemon.arbiter.scheduler.why(job.id, now)
@@ -216,6 +220,18 @@ class Questions(Counter):
         self._in_thread(
             work, lambda f: self._guard(wire, lambda: wire.send({"ok": True, **f.result()}))
         )
+
+
+def _short(job: jobs.Job) -> dict[str, Any] | None:
+    """Of a gang that runs with fewer members than it asked for."""
+    here, asked = len(job.gang.world), int(jobs.asked(job.request)["members"])
+    if not 0 < here < asked:
+        return None
+    return _plain(
+        "growing",
+        f"it runs with {here} of {asked} members; the others come when nobody waits and there is "
+        "room, after a checkpoint: it then begins anew from that",
+    )
 
 
 def _brief(view: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:

@@ -20,11 +20,9 @@ from dromon.engines.local.jobs import Job, placement_of
 from dromon.engines.local.journal import Row, Spell
 from dromon.lifecycle import events as ev
 from dromon.lifecycle import states
-from dromon.sched.events import JobStarted, JobStopping, NodeDrained, Used
+from dromon.sched.events import JobShrinking, JobStarted, JobStopping, NodeDrained, Used
 
 log = logging.getLogger("dromon.recovery")
-MONTH = 31 * 86400.0  # the longest window of a budget
-FADED = 10  # half-lives after which use no longer counts
 HANGING = 30.0  # seconds after a member's grace in which its agent must have ended it
 
 
@@ -47,19 +45,21 @@ def recover(arbiter: Arbiter, home: Home, now: float, same_boot: bool) -> None:
                 # What it has used so far; the scheduler counts on from now.
                 _remember(arbiter, usage.spell(job, arbiter.user, arbiter.kinds, now))
                 arbiter.scheduler.apply(JobStarted(job.id, job.placement, job.placed))
-                if job.state in (states.STOPPING, states.RESTARTING):
+                if job.gang.leaves:
                     arbiter.scheduler.apply(JobStopping(job.id, now))
+                elif going := job.gang.going:
+                    arbiter.scheduler.apply(JobShrinking(job.id, tuple(going), now))
             if not same_boot:
                 lose_everything(arbiter, home, job, now)
     sweep(arbiter, home, now)
 
 
 def _remember_use(arbiter: Arbiter, now: float) -> None:
-    """What was used in windows that still count."""
+    """What was used in windows that still count; what is too old for any report is forgotten."""
     assert arbiter.rulebook is not None
-    half_life = arbiter.rulebook.rules.half_life or 0.0
-    since = now - max(MONTH, FADED * half_life)
-    for spell in arbiter.journal.spells(since):
+    half_life = arbiter.rulebook.rules.half_life
+    arbiter.journal.forget_spells(now - usage.kept(half_life))
+    for spell in arbiter.journal.spells(now - usage.counts(half_life)):
         _remember(arbiter, spell)
 
 
@@ -84,15 +84,14 @@ def rebuild(arbiter: Arbiter, row: Row) -> Job:
         job.seq += 1
         kind = data["kind"]
         if kind == PLACEMENT:
+            job.since = job.since if job.placement is None else usage.AT_ONCE
             job.placement, job.placed = placement_of(data["placement"]), time
         elif kind == ENVIRONMENT:
             job.environment = data["environment"]
         else:
             job.coordinator.replay(ev.from_json(data), time)
             if job.gang.state == states.QUEUED:
-                job.since = time
-    if job.seq and job.gang.state == states.QUEUED:
-        job.placement = None
+                job.placement, job.since = None, time
     return job
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dromon.engines.local.journal import Spell
+from dromon.engines.local.usage import AT_ONCE
 
 STEPS = 48  # points of the line that shows how busy it was
 WAITS = (60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0)  # classes of waiting, up to each
@@ -55,7 +56,7 @@ def _grouped(spells: Sequence[Spell], key: str, start: float, end: float) -> lis
             word: sum(s.amounts.get(r, 0.0) * _overlap(s, start, end) for s in mine) / 3600
             for r, word in (("gpus", "gpu_hours"), ("cpus", "cpu_hours"))
         }
-        waits = sorted(max(0.0, s.start - s.since) for s in mine if s.start >= start)
+        waits = _waited(mine, start)
         found.append(
             {
                 "name": name,
@@ -66,6 +67,12 @@ def _grouped(spells: Sequence[Spell], key: str, start: float, end: float) -> lis
             }
         )
     return sorted(found, key=lambda each: (-each["gpu_hours"], -each["cpu_hours"], each["name"]))
+
+
+def _waited(spells: Sequence[Spell], start: float) -> list[float]:
+    """How long, of each start in that time; one that only went on with another size is none."""
+    starts = (s for s in spells if s.start >= start and s.since != AT_ONCE)
+    return sorted(max(0.0, s.start - s.since) for s in starts)
 
 
 def _owed(queue: Mapping[str, Any], resource: str) -> dict[str, Any]:
@@ -84,7 +91,7 @@ def _owed(queue: Mapping[str, Any], resource: str) -> dict[str, Any]:
 
 def _waits(spells: Sequence[Spell], start: float) -> dict[str, Any]:
     """Of all starts in that time."""
-    waits = sorted(max(0.0, s.start - s.since) for s in spells if s.start >= start)
+    waits = _waited(spells, start)
     classes = []
     below = 0.0
     for limit in (*WAITS, float("inf")):

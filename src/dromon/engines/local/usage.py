@@ -6,6 +6,21 @@ from dromon.engines.local.jobs import Job
 from dromon.engines.local.journal import Spell
 from dromon.sched.asks import Placement
 
+MONTH = 31 * 86400.0  # the longest window of a budget
+FADED = 10  # half-lives after which use no longer counts
+YEAR = 366 * 86400.0  # as far back as anybody asks for a report
+AT_ONCE = float("inf")  # for when a job began to wait: it went on with another size, without
+
+
+def counts(half_life: float | None) -> float:
+    """Seconds after which what was used changes no decision any more."""
+    return max(MONTH, FADED * (half_life or 0.0))
+
+
+def kept(half_life: float | None) -> float:
+    """Seconds after which it is forgotten."""
+    return max(YEAR, counts(half_life))
+
 
 def spell(job: Job, user: str, kinds: Mapping[str, str], now: float) -> Spell:
     """What this job has held since it was placed."""

@@ -321,3 +321,73 @@ def test_the_scheduler_hears_that_a_job_is_being_stopped(bench):
     bench.arbiter.happen(job, ev.StopRequested(by="ann"), bench.now)
     bench.flush()
     assert bench.arbiter.scheduler.why(job.id, bench.now).reason == "stopping"
+
+
+# ---- elastic gangs ------------------------------------------------------------------------------
+
+ELASTIC = {"replicas": 4, "min": 1, "resources": {"gpus": 1, "cpus": 0}, "gang_wait": 0}
+
+
+def elastic(bench, room: int):
+    """A gang of `room` members, which has saved its work; and whoever has the other GPUs."""
+    other = bench.submit("other-aaaaaa", resources={"gpus": 4 - room, "cpus": 0})
+    bench.start(other)
+    job = bench.submit("grow-aaaaaa", **ELASTIC)
+    bench.start(job)
+    assert len(job.gang.world) == room
+    bench.now += 1000
+    bench.hear(job, "worker-0", op="saved", ago=1.0)
+    bench.arbiter.saved(job)
+    return job, other
+
+
+def test_a_gang_grows_by_an_orderly_restart_and_what_it_held_before_is_counted(bench):
+    job, other = elastic(bench, room=2)
+    bench.exit(other)
+    assert job.gang.state == "restarting"
+    assert {m.state for m in job.gang.members.values()} == {"ending"}
+    assert len(job.placement) == len(job.gpu_fds) == 4
+    bench.exit(job, 143)
+    runs = ("worker-0/2", "worker-1/2", "worker-2/1", "worker-3/1")
+    assert bench.hands.of("launch")[-1][1:] == runs
+    bench.start(job)
+    assert (job.state, job.gang.attempt, job.gang.retries_used) == ("running", 2, 0)
+    (spell,) = [s for s in bench.journal.spells(0.0) if s.job == job.id]
+    assert (spell.amounts["gpus"], spell.end - spell.start) == (2, 1000)
+    bench.exit(job)
+    assert [s.amounts["gpus"] for s in bench.journal.spells(0.0) if s.job == job.id] == [2, 4]
+
+
+def test_members_above_min_go_first_and_hold_their_gpus_until_they_have_gone(bench):
+    job = bench.submit("grow-aaaaaa", **ELASTIC)
+    bench.start(job)
+    second = bench.submit("second-aaaaaa", resources={"gpus": 3, "cpus": 0})
+    assert job.gang.state == "restarting"
+    assert second.state == "queued"
+    assert len(job.gpu_fds) == 4
+    bench.exit(job, 143)
+    bench.start(job)
+    assert (len(job.placement), len(job.gpu_fds), len(job.gang.world)) == (1, 1, 1)
+    bench.start(second)
+    assert second.state == "running"
+
+
+def test_a_gang_one_of_whose_members_is_done_does_not_grow(bench):
+    job, other = elastic(bench, room=2)
+    bench.hear(job, "worker-1", op="exited", exit={"code": 0, "cause": "success"})
+    bench.exit(other)
+    assert (job.state, len(job.placement), len(job.gpu_fds)) == ("running", 2, 2)
+    bench.submit("second-aaaaaa", resources={"gpus": 2, "cpus": 0})
+    assert ("second-aaaaaa", "worker-0/1") in bench.hands.of("launch")
+
+
+def test_members_whose_gpu_somebody_else_has_do_not_come(bench):
+    job, other = elastic(bench, room=3)
+    for fd in other.gpu_fds.values():
+        os.close(fd)
+    other.gpu_fds = {}
+    (free,) = set(other.placement["worker-0"].gpus)
+    taken = bench.locks.take(free, {"user": "bob"})
+    bench.exit(other)
+    assert (job.state, len(job.placement)) == ("running", 3)
+    os.close(taken)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dromon.engines.local.journal import Journal, Row
+from dromon.engines.local.journal import Journal, Row, Spell
 from dromon.errors import StateDirectoryUnusable
 
 
@@ -138,3 +138,11 @@ def test_a_removed_job_is_named_until_its_record_is_gone_too(journal: Journal):
     journal.buried(["train-000001"])
     journal.commit()
     assert journal.removed() == []
+
+
+def test_use_of_long_ago_is_forgotten_and_the_rest_stays(journal: Journal):
+    for number, end in enumerate((10.0, 20.0, 30.0)):
+        journal.add_spell(Spell(f"j-{number}", 1.0, end, 0.0, "ann", "default", 0, {"gpus": 1}))
+    journal.forget_spells(20.0)
+    journal.commit()
+    assert [spell.end for spell in journal.spells(0.0)] == [20.0, 30.0]

@@ -12,7 +12,9 @@ import pytest
 from dromon.agent import claim
 from dromon.agent.record import Record
 from dromon.engines.home import Home
-from dromon.engines.local import recovery
+from dromon.engines.local import recovery, usage
+from dromon.engines.local.journal import Spell
+from dromon.engines.local.rulebook import Rulebook
 from dromon.lifecycle import events as ev
 
 
@@ -148,6 +150,40 @@ def test_a_preemption_under_way_goes_on(bench, home):
     assert bench.hands.of("launch") == [("high-aaaaaa", "worker-0/1")]
 
 
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_change_of_size_under_way_goes_on(bench, home, grows):
+    asked = {"replicas": 4, "min": 1, "resources": {"gpus": 1, "cpus": 0}, "gang_wait": 0}
+    if grows:
+        other = bench.submit("other-aaaaaa", resources={"gpus": 2, "cpus": 0})
+        bench.start(other)
+    job = bench.submit("grow-aaaaaa", **asked)
+    bench.start(job)
+    for member in job.gang.members:
+        assert claim.take(folder(home, member, 1, job.id))
+    bench.now += 1000
+    if grows:
+        bench.hear(job, "worker-0", op="saved", ago=1.0)
+        bench.arbiter.saved(job)
+        bench.exit(other)
+    else:
+        bench.submit("other-aaaaaa", resources={"gpus": 3, "cpus": 0})
+    held, ends = len(job.placement), 4 if grows else 1
+    assert job.state == "restarting"
+    again(bench, home)
+    job = bench.arbiter.jobs[job.id]
+    assert (job.state, len(job.placement)) == ("restarting", held)
+    bench.exit(job, 143)
+    bench.start(job)
+    assert (job.state, job.gang.attempt, job.gang.retries_used) == ("running", 2, 0)
+    assert len(job.placement) == len(job.gang.world) == ends
+    for member, state in job.gang.members.items():
+        assert claim.take(folder(home, member, state.run, job.id))
+    again(bench, home)
+    assert len(bench.arbiter.jobs[job.id].placement) == ends
+    if not grows:
+        assert bench.arbiter.jobs["other-aaaaaa"].placement is not None
+
+
 def test_numbers_go_on_where_they_were(bench, home):
     bench.submit("a-aaaaaa")
     again(bench, home)
@@ -183,3 +219,14 @@ def test_an_agent_that_hangs_long_after_the_grace_is_ended(bench, home):
         assert agent.poll() is None
         recovery.sweep(bench.arbiter, home, bench.now + 5 + recovery.HANGING + 1)
         assert agent.wait() == -signal.SIGKILL
+
+
+def test_use_that_no_report_reaches_any_more_is_forgotten(bench, home):
+    for id, end in (("old-aaaaaa", 1.0), ("new-aaaaaa", 2 * usage.YEAR)):
+        bench.journal.add_spell(Spell(id, 0.0, end, 0.0, "ann", "default", 0, {"gpus": 1}))
+    bench.journal.commit()
+    bench.now = 2 * usage.YEAR + 1
+    bench.arbiter.rulebook = Rulebook(bench.journal)
+    recovery.recover(bench.arbiter, home, bench.now, True)
+    bench.journal.commit()
+    assert [spell.job for spell in bench.journal.spells(0.0)] == ["new-aaaaaa"]

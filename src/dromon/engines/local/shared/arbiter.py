@@ -18,9 +18,11 @@ from dromon.engines.local.shared.journal import Journal
 from dromon.engines.local.shared.orders import Enforcer
 from dromon.engines.local.shared.past import Past
 from dromon.engines.local.shared.people import Person
+from dromon.engines.local.usage import AT_ONCE
 from dromon.errors import EngineError, JobNotFound, Refused
 from dromon.sched import events
-from dromon.sched.decisions import Preempt, Refuse, Start
+from dromon.sched.asks import Placement
+from dromon.sched.decisions import Grow, Preempt, Refuse, Shrink, Start
 
 log = logging.getLogger("dromon.arbiter")
 MOST_JOBS = 20_000  # of one user at once
@@ -161,6 +163,8 @@ class Arbiter:
             self._stopping(entry, now)
         elif message["op"] in ("released", "declined"):
             self._release(entry, now)
+        elif message["op"] == "shrunk":
+            self._shrunk(entry, wire.value(tuple[str, ...], message["members"]), now)
         elif message["op"] == "checkpointed":
             self.scheduler.apply(events.JobCheckpointed(entry.key, now))
         elif message["op"] == "ended":
@@ -239,6 +243,19 @@ class Arbiter:
             self._dirty[entry.key] = entry
             self.scheduler.apply(events.JobStopping(entry.key, now, for_job))
 
+    def _shrunk(self, entry: Entry, gone: tuple[str, ...], now: float) -> None:
+        """Members have gone, or did not come."""
+        left = {m: share for m, share in entry.placement.items() if m not in gone}
+        if left:
+            if left.keys() != entry.placement.keys():
+                self._resize(entry, left, now)
+            self.scheduler.apply(events.JobShrunk(entry.key, gone, now))
+
+    def _resize(self, entry: Entry, placement: Placement, now: float) -> None:
+        self.past.used(entry, now)
+        entry.placement, entry.started, entry.since = placement, now, AT_ONCE
+        self._dirty[entry.key] = entry
+
     def _release(self, entry: Entry, now: float) -> None:
         if entry.state != QUEUED:
             self.past.used(entry, now)
@@ -289,6 +306,18 @@ class Arbiter:
                     self.scheduler.apply(events.JobStarted(entry.key, decision.placement, now))
                     placement = wire.plain(decision.placement)
                     letters.append((peer, {"op": "start", "id": entry.id, "placement": placement}))
+                elif isinstance(decision, Grow) and peer is not None:
+                    self._resize(entry, {**entry.placement, **decision.placement}, now)
+                    self.scheduler.apply(events.JobGrown(entry.key, decision.placement, now))
+                    placement = wire.plain(decision.placement)
+                    letters.append((peer, {"op": "grow", "id": entry.id, "placement": placement}))
+                elif isinstance(decision, Shrink):
+                    members, whom = decision.members, decision.for_job
+                    self.scheduler.apply(events.JobShrinking(entry.key, members, now, whom))
+                    if peer is not None:
+                        whom = self.words(whom, entry.job.user)
+                        letter = {"op": "shrink", "id": entry.id, "for": whom}
+                        letters.append((peer, {**letter, "members": list(members)}))
                 elif isinstance(decision, Preempt):
                     self._stopping(entry, now, decision.for_job)
                     if peer is not None:  # otherwise it hears of it when it is back

@@ -32,7 +32,7 @@ class Entry:
     placement: Placement = field(default_factory=dict)
     started: float | None = None
     ended: float | None = None
-    since: float = 0.0  # when it began to wait for what it has
+    since: float = 0.0  # when it began to wait for what it has; see `Spell`
 
     @property
     def id(self) -> str:
@@ -88,8 +88,7 @@ def told(
     said = wire.value(JobSubmitted, data)
     if sum(role.replicas for role in said.ask) > wire.ITEMS:
         raise wire.Misspoken(f"{said.id}: more than {wire.ITEMS} members")
-    said = replace(said, id=key, user=user, seq=seq, time=time, elastic=False)
-    return replace(said, accepted=accepted)
+    return replace(said, id=key, user=user, seq=seq, time=time, accepted=accepted)
 
 
 def acls(data: Any) -> Acls:

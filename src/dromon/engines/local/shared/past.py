@@ -5,7 +5,6 @@ from typing import Protocol
 
 from dromon.engines.local import usage
 from dromon.engines.local.journal import Journal, Spell
-from dromon.engines.local.recovery import FADED, MONTH
 from dromon.engines.local.shared.entries import Entry
 from dromon.sched.events import Event, Used
 
@@ -36,8 +35,13 @@ class Past:
 
     def remember(self, scheduler: Hears, half_life: float | None, now: float) -> None:
         """Tell what was used in windows that still count."""
-        for each in self._book.spells(now - max(MONTH, FADED * (half_life or 0.0))):
+        for each in self._book.spells(now - usage.counts(half_life)):
             scheduler.apply(_used(each))
+
+    def forget(self, half_life: float | None, now: float) -> None:
+        """What is too old for any report."""
+        self._book.forget_spells(now - usage.kept(half_life))
+        self._book.commit()
 
     def under_way(self, scheduler: Hears, entry: Entry, now: float) -> None:
         """Tell what one that still runs has used so far; the scheduler counts on from now."""

@@ -45,8 +45,9 @@ from dromon.sched.rules import Rules
 
 log = logging.getLogger("dromon.arbiter")
 SWEEP = 2.0
+DAY = 86400.0
 AGAIN = 1.0  # seconds until a GPU that somebody could not take is given out again
-TELLING = ("job", "started", "stopping", "released", "declined", "ended", "checkpointed")
+TELLING = ("job", "started", "stopping", "released", "declined", "ended", "checkpointed", "shrunk")
 STOPS_OTHERS = re.compile(r"stop [^ ]+/")
 
 
@@ -80,6 +81,7 @@ class Process:
         kinds = {device.uuid: device.kind for device in self.machine.gpus}
         past = Past(self.book, kinds)
         past.remember(scheduler, self.rulebook.rules.half_life, time.time())
+        self._forgot = 0.0  # when use of long ago was last forgotten
         enforcer = Enforcer(root, {device.uuid: device.index for device in self.machine.gpus})
         self.arbiter = Arbiter(
             self.journal, scheduler, self.permissions, past, enforcer, same_boot, time.time()
@@ -355,6 +357,9 @@ class Process:
             try:
                 os.utime(self.at.root)  # those who clean up old temporary files must not take it
                 self.rulebook.read(time.time())
+                if time.time() - self._forgot > DAY:
+                    self._forgot = time.time()
+                    self.arbiter.past.forget(self.rulebook.rules.half_life, self._forgot)
                 self.arbiter.look_for_leftovers(self.watch.is_gone, time.time())
                 await self._look()
             except Exception:

@@ -23,7 +23,7 @@ from dromon.engines.local.shared.rulebook import SharedRulebook
 from dromon.errors import DromonError
 from dromon.sched import events
 from dromon.sched.asks import Placement, Waiting
-from dromon.sched.decisions import Decision, Preempt, Refuse, Start
+from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
 
 log = logging.getLogger("dromon.shared")
 RETRY = 1.0  # seconds between two looks whether the arbiter is back
@@ -68,7 +68,7 @@ class SharedScheduler:
         self._stop = stop
         self._jobs: dict[str, Known] = {}
         self._decisions: deque[Decision] = deque()
-        self._started = ""  # the job whose start was ordered last
+        self._started = ""  # the job whose start is being carried out
         self._link: Link | None = None
 
     # ---- the line -------------------------------------------------------------------------------
@@ -167,6 +167,11 @@ class SharedScheduler:
         elif op == "preempt" and known.state == RUNNING:
             reason = str(message["reason"])
             self._decisions.append(Preempt(id, str(message["for"]), reason))
+        elif op == "grow" and known.state == RUNNING:
+            self._decisions.append(Grow(id, entries.placement(message["placement"])))
+        elif op == "shrink" and known.state == RUNNING:
+            members = wire.value(tuple[str, ...], message["members"])
+            self._decisions.append(Shrink(id, members, str(message["for"])))
         elif op == "refuse":
             self._decisions.append(Refuse(id, str(message["reason"])))
         self._due()
@@ -188,7 +193,8 @@ class SharedScheduler:
                         self._lost(error)
             return
         if isinstance(event, events.GpuHeld):
-            self._say({"op": "declined", "id": self._started, "device": event.device})
+            if self._started:  # of members that were to come besides, it hears that they do not
+                self._say({"op": "declined", "id": self._started, "device": event.device})
             return
         known = self._jobs.get(getattr(event, "id", ""))
         if known is None:
@@ -199,6 +205,12 @@ class SharedScheduler:
         elif isinstance(event, events.JobStopping):
             known.state = STOPPING
             self._say({"op": "stopping", "id": event.id})
+        elif isinstance(event, events.JobGrown):
+            known.placement = {**known.placement, **event.placement}
+        elif isinstance(event, events.JobShrunk):
+            gone = event.members
+            known.placement = {m: s for m, s in known.placement.items() if m not in gone}
+            self._say({"op": "shrunk", "id": event.id, "members": list(gone)})
         elif isinstance(event, events.JobCheckpointed):
             self._say({"op": "checkpointed", "id": event.id})
         elif isinstance(event, events.JobReleased):
@@ -213,9 +225,9 @@ class SharedScheduler:
         while self._decisions:
             decision = self._decisions.popleft()
             known = self._jobs.get(decision.job)
-            wanted = RUNNING if isinstance(decision, Preempt) else QUEUED
-            if known is not None and known.state == wanted:
-                self._started = decision.job
+            is_new = isinstance(decision, (Start, Refuse))
+            if known is not None and known.state == (QUEUED if is_new else RUNNING):
+                self._started = decision.job if isinstance(decision, Start) else ""
                 return (decision,)
         return ()
 

@@ -276,3 +276,39 @@ def test_a_second_daemon_of_the_same_home_takes_the_firsts_place(arbiter: Arbite
     arbiter.leave(first)  # its connection closes later
     assert arbiter.stop(ANN, "ann/a-1", None, 5.0)["active"]
     assert second.ids("stop") == ["a-1"]
+
+
+def elastic(id: str) -> dict[str, Any]:
+    asked = JobSubmitted(id, 1, 0.0, (RoleAsk("worker", 2, 1, gpus=1),), user="root")
+    return {"op": "job", "job": wire.plain(asked)}
+
+
+def test_a_gangs_members_above_min_are_given_back_for_another_user(arbiter: Arbiter):
+    ann = came(arbiter, Daemon(ANN), elastic("a-1"))
+    assert len(ann.last("start")["placement"]) == 2
+    bob = came(arbiter, Daemon(BOB), job("b-1"))
+    assert ann.last("shrink") == {
+        "op": "shrink", "id": "a-1", "for": "bob/b-1", "members": ["worker-1"],
+    }  # fmt: skip
+    assert bob.ids("start") == []  # they have not gone yet
+    say(arbiter, ann, {"op": "shrunk", "id": "a-1", "members": ["worker-1"]})
+    assert bob.ids("start") == ["b-1"]
+    assert set(arbiter.jobs["ann/a-1"].placement) == {"worker-0"}
+
+
+def test_a_gang_grows_when_its_daemon_says_that_it_has_saved(arbiter: Arbiter):
+    bob = came(arbiter, Daemon(BOB), job("b-1"))
+    ann = came(arbiter, Daemon(ANN), elastic("a-1"))
+    say(arbiter, bob, {"op": "ended", "id": "b-1"}, 700.0)
+    assert ann.ids("grow") == []
+    say(arbiter, ann, {"op": "checkpointed", "id": "a-1"}, 710.0)
+    assert list(ann.last("grow")["placement"]) == ["worker-1"]
+    assert len(arbiter.jobs["ann/a-1"].gpus) == 2
+    # It cannot: somebody else holds that GPU. It is not asked again at once.
+    say(arbiter, ann, {"op": "shrunk", "id": "a-1", "members": ["worker-1"]}, 711.0)
+    say(arbiter, ann, {"op": "checkpointed", "id": "a-1"}, 712.0)
+    assert ann.ids("grow") == ["a-1"]
+    assert len(arbiter.jobs["ann/a-1"].gpus) == 1
+    # Nor can a daemon give back what would leave nothing of its job.
+    say(arbiter, ann, {"op": "shrunk", "id": "a-1", "members": ["worker-0"]}, 713.0)
+    assert len(arbiter.jobs["ann/a-1"].gpus) == 1
