@@ -6,6 +6,7 @@ Pretended GPUs have pretended device files here; the kernel's rules for files ar
 import json
 import os
 import signal
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +24,7 @@ def fenced(machine: Machine) -> Iterator[Machine]:
     devices = machine.folder / "devices"
     devices.mkdir()
     for number in range(2):
-        (devices / f"FAKE-{number}").touch()
-        (devices / f"FAKE-{number}").chmod(0o666)
+        make_node(devices / f"FAKE-{number}")
     env = {
         **machine.ann.env, "HOME": "/root", "DROMON_HOME": str(machine.folder / "root"),
         "DROMON_ACCOUNT": machine.keeper.name, "DROMON_FAKE_DEVICES": str(devices),
@@ -44,6 +44,15 @@ def fenced(machine: Machine) -> Iterator[Machine]:
             process.send_signal(signal.SIGTERM)
         process.wait(30)
         remove_cgroups(machine)
+
+
+def make_node(path: Path) -> None:
+    """A device as the driver makes it, /dev/null behind it; a file where no nodes may be made."""
+    try:
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    except PermissionError:
+        path.touch()
+    path.chmod(0o666)
 
 
 def remove_cgroups(machine: Machine) -> None:
@@ -84,6 +93,26 @@ def test_members_of_a_shared_machine_are_their_users_and_nobody_elses(fenced: Ma
     assert (devices / "FAKE-0").stat().st_uid == ann.uid
     ann("stop", id, "--grace", "0")
     eventually(lambda: (devices / "FAKE-0").stat().st_uid == 0, "it stays hers")
+
+
+def test_daemons_hear_from_the_arbiter_which_gpus_there_are(fenced: Machine):
+    ann = fenced.ann
+    ann.env = {k: v for k, v in ann.env.items() if k != "DROMON_FAKE_GPUS"}  # she finds none
+    said = printed(ann, "--gpus", "1", *SMALL, "--", "printenv", "CUDA_VISIBLE_DEVICES")
+    assert said == "0\n"
+    (node,) = json.loads(ann("nodes", "-o", "json").stdout)
+    assert node["total"]["gpus"] == 2
+    assert any("by the device file" in note for note in node["notes"])
+
+
+def test_a_gate_opened_behind_roots_back_is_closed_again(fenced: Machine):
+    ann, bob, gate = fenced.ann, fenced.bob, fenced.folder / "devices/FAKE-0"
+    id = ann.submit("--gpus", "1", *SMALL, "--", "sleep", "600")
+    ann.until(id, "running")
+    os.chown(gate, 0, 0)
+    gate.chmod(0o666)  # as the helper of NVIDIA's driver does
+    eventually(lambda: gate.stat().st_uid == ann.uid, "it stays open")
+    assert "Permission denied" in bob.run("bash", "-c", f": <>{gate}").stderr
 
 
 def test_memory_of_a_users_members_is_limited_by_root_where_the_kernel_lets_it(fenced: Machine):

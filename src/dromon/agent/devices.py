@@ -33,6 +33,7 @@ class Device:
     name: str
     memory: int
     vendor: str  # "nvidia", "amd", "fake"
+    minor: int | None = None  # the number of its device file, where that is known
 
     @property
     def kind(self) -> str:
@@ -47,8 +48,8 @@ class Device:
 
 def discover(fake: int = 0) -> list[Device]:
     if fake:
-        return [Device(i, f"FAKE-{i}", "Fake F100", 16 << 30, "fake") for i in range(fake)]
-    devices = [Device(d.index, d.uuid, d.name, d.memory, d.vendor) for d in gpu.devices()]
+        return [Device(i, f"FAKE-{i}", "Fake F100", 16 << 30, "fake", i) for i in range(fake)]
+    devices = [Device(d.index, d.uuid, d.name, d.memory, d.vendor, d.minor) for d in gpu.devices()]
     return allowed(devices, os.environ)
 
 
@@ -77,11 +78,15 @@ def _is_named(device: Device, words: Sequence[str]) -> bool:
     )
 
 
-def visible(devices: Sequence[Device], machine: Sequence[Device]) -> dict[str, str]:
-    """The variables that show a member its GPUs and hide the others this machine has."""
+def visible(
+    devices: Sequence[Device], machine: Sequence[Device], gated: bool = False
+) -> dict[str, str]:
+    """The variables that show a member its GPUs and hide the others this machine has. `gated`: the
+    kernel lets it open its own only, so that the driver would count others than we do."""
     variables = {}
     if any(d.vendor != "amd" for d in machine):
-        mine = ",".join(str(d.index) for d in devices if d.vendor != "amd")
+        shown = [d for d in devices if d.vendor != "amd"]
+        mine = ",".join(d.uuid if gated and d.vendor == "nvidia" else str(d.index) for d in shown)
         # In the order in which they were counted.
         variables = {"CUDA_VISIBLE_DEVICES": mine, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     if any(d.vendor == "amd" for d in machine):

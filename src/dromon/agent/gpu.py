@@ -23,6 +23,7 @@ class Device:
     name: str
     memory: int  # bytes
     vendor: str  # nvidia, amd
+    minor: Optional[int] = None  # of NVIDIA's: /dev/nvidiaN, which need not be the index
 
 
 class _Memory(ctypes.Structure):
@@ -82,7 +83,10 @@ class Nvml:
                 self._text("nvmlDeviceGetUUID", handle),
                 self._text("nvmlDeviceGetName", handle),
             )
-            found.append(Device(index, uuid, name, memory.total, "nvidia"))
+            number = ctypes.c_uint()
+            is_known = self._call("nvmlDeviceGetMinorNumber", handle, ctypes.byref(number))
+            minor = number.value if is_known else None
+            found.append(Device(index, uuid, name, memory.total, "nvidia", minor))
         return found
 
     def use(self, pids: Iterable[int]) -> Dict[str, float]:

@@ -45,6 +45,11 @@ def test_a_member_without_gpus_sees_none_of_those_there_are():
     assert visible([], []) == {}
 
 
+def test_where_the_kernel_hides_the_others_a_gpu_is_named_and_not_counted():
+    two = [device(0), device(1)]
+    assert visible([two[1]], two, gated=True)["CUDA_VISIBLE_DEVICES"] == two[1].uuid
+
+
 @pytest.mark.parametrize(
     ("said", "left"),
     [

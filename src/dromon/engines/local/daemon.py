@@ -39,7 +39,7 @@ from dromon.engines.local.desk import Desk
 from dromon.engines.local.jobs import Job
 from dromon.engines.local.journal import Journal, JournalFull
 from dromon.engines.local.lines import Lines
-from dromon.engines.local.machine import survey
+from dromon.engines.local.machine import Machine, having, survey
 from dromon.engines.local.rulebook import Rulebook
 from dromon.engines.local.runner import Runner
 from dromon.engines.local.shared import place as shared
@@ -81,9 +81,10 @@ class Daemon:
         if self.place is not None:  # which GPUs are handed out is the arbiter's to say
             for variable in (name for names in VARIABLES.values() for name in names):
                 os.environ.pop(variable, None)
-        self.machine = survey(fake_gpus)
+        self.machine = self._survey(fake_gpus)
         # Fake GPUs are this home's own, unless it is told to share them.
-        own = fake_gpus and "DROMON_GPU_LOCKS" not in os.environ
+        fake = any(device.vendor == "fake" for device in self.machine.gpus)
+        own = fake and "DROMON_GPU_LOCKS" not in os.environ
         pretended = self.place.path(shared.GPUS) if self.place else home.path("gpus")
         locks = Locks(pretended if own else None, together=self.place is not None)
         user = getpass.getuser()
@@ -114,6 +115,13 @@ class Daemon:
         self._look: asyncio.TimerHandle | None = None
 
     # ---- a shared machine -----------------------------------------------------------------------
+
+    def _survey(self, fake_gpus: int) -> Machine:
+        if self.place is None:
+            return survey(fake_gpus)
+        from dromon.engines.local.shared import devices
+
+        return having(*devices.asked(self.place, self.home.path("devices.json"), fake_gpus))
 
     def _share(self, at: shared.Place) -> Rulebook:
         """The arbiter there decides, by its own rules."""

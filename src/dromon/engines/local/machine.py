@@ -15,6 +15,7 @@ class Machine:
     memory: int
     gpus: tuple[Device, ...]
     cgroups: Cgroups | None
+    gated: bool = False  # the kernel keeps users off GPUs that are not theirs
 
     @property
     def enforced(self) -> dict[str, str]:
@@ -30,12 +31,18 @@ class Machine:
 
 
 def survey(fake_gpus: int = 0) -> Machine:
+    return having(tuple(discover(fake_gpus)))
+
+
+def having(gpus: tuple[Device, ...], gated: bool = False) -> Machine:
+    """With these GPUs, whoever has found them."""
     return Machine(
         name=socket.gethostname(),
         cpus=float(len(os.sched_getaffinity(0))),
         memory=_memory(),
-        gpus=tuple(discover(fake_gpus)),
+        gpus=gpus,
         cgroups=Cgroups.probe(),
+        gated=gated,
     )
 
 

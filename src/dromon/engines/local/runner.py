@@ -281,7 +281,7 @@ class Runner:
         for name, path in job.request["volumes"].items():
             env["DROMON_VOLUME_" + name.upper().replace("-", "_")] = path
         if self.machine.gpus:
-            env.update(gpus.visible(devices, self.machine.gpus))
+            env.update(gpus.visible(devices, self.machine.gpus, self.machine.gated))
         return {**env, **asked["env"]}
 
     def _cgroup(self, job: Job, launch: ev.Launch, memory: int | None) -> tuple[str, ...]:

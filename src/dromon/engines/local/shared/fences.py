@@ -5,17 +5,23 @@ has given them in all, and when processors are short, they are divided as it has
 user divides that among their own members is theirs: the cgroup is their own to divide further.
 
 The gate of a GPU is its device file: it belongs to the user who has the GPU, and to root while
-nobody has it. So far only pretended GPUs have one (`device_files` says why). Runs as root.
+nobody has it. Its group is the arbiter's own, which looks who is on which GPU. NVIDIA's driver may
+put its files right again by a helper of root's that any program can call; so they are looked at
+every two seconds, and `words` says where that helper is not switched off. Runs as root.
 """
 
+import grp
 import logging
 import os
+import pwd
+import re
 
 from dromon.engines.local.shared.orders import EVERYBODY
 
 log = logging.getLogger("dromon.warden")
 MOUNT = "/sys/fs/cgroup"
 NAME = "dromon"
+PARAMETERS = "/proc/driver/nvidia/params"
 FAKE_DEVICES = "DROMON_FAKE_DEVICES"  # a folder whose files stand for those of pretended GPUs
 
 
@@ -111,51 +117,91 @@ class Fence:
 
 
 class Gates:
-    """The device files of GPUs, by number."""
+    """The device files of GPUs, by number. `group`: who may look at all of them, the arbiter."""
 
-    def __init__(self, paths: dict[int, str]) -> None:
+    def __init__(self, paths: dict[int, str], group: int = 0, parameters: str = PARAMETERS) -> None:
         self._paths = paths
+        self._group = group
+        self._is_undone = _driver_undoes(parameters)
         self._before = {n: os.stat(path) for n, path in paths.items()}
-        for path in paths.values():
-            _belongs(path, 0)
+        self._owners: dict[int, int] = {}
+        for number, was in self._before.items():
+            # One that is closed to others was given by an earlier life: its user still has it.
+            self._owners[number] = 0 if was.st_mode & 0o006 else was.st_uid
+            self._close(number)
 
     def give(self, number: int, uid: int) -> None:
-        if number not in self._paths:
-            return
-        if uid == EVERYBODY:
-            _belongs(self._paths[number], 0, 0o666)
-        else:
-            _belongs(self._paths[number], uid)
+        if number in self._paths:
+            self._owners[number] = uid
+            self._close(number)
 
     def take(self, number: int) -> None:
         self.give(number, 0)
+
+    def look(self) -> None:
+        """Somebody may have opened them again."""
+        for number, path in self._paths.items():
+            found = os.stat(path)
+            owner, mode = self._wanted(number)
+            if (found.st_uid, found.st_gid, found.st_mode & 0o777) != (owner, self._group, mode):
+                log.warning("%s was open to others, and is closed again", path)
+                self._close(number)
+
+    def _wanted(self, number: int) -> tuple[int, int]:
+        owner = self._owners[number]
+        return (0, 0o666) if owner == EVERYBODY else (owner, 0o660)
+
+    def _close(self, number: int) -> None:
+        """First to all, so that nobody finds it open in between."""
+        path, (owner, mode) = self._paths[number], self._wanted(number)
+        os.chmod(path, 0o600)
+        os.chown(path, owner, self._group)
+        os.chmod(path, mode)
 
     def open(self) -> None:
         """As they were before; as the driver makes them, if an earlier life had closed them."""
         for number, path in self._paths.items():
             was = self._before[number]
-            mode = was.st_mode & 0o7777
-            os.chown(path, 0, was.st_gid)
-            os.chmod(path, 0o666 if mode == 0o600 else mode)
+            is_ours = not was.st_mode & 0o006
+            os.chown(path, 0, 0 if is_ours else was.st_gid)
+            os.chmod(path, 0o666 if is_ours else was.st_mode & 0o7777)
 
     @property
     def words(self) -> dict[str, str]:
         if not self._paths:
             return {}
-        return {"gpus": "by the device file, which belongs to the user who has the GPU"}
+        how = "by the device file, which belongs to the user who has the GPU"
+        if self._is_undone:
+            how += (
+                "; NVIDIA's driver may open it again, and it is closed within two seconds "
+                "(options nvidia NVreg_ModifyDeviceFiles=0 puts an end to that)"
+            )
+        return {"gpus": how}
 
 
-def device_files(fake: int) -> dict[int, str]:
-    """Number of a GPU -> its file. Those of real GPUs stay open: each daemon and the arbiter find
-    GPUs, and what runs on them, through the driver, which needs these files for it."""
-    folder = os.environ.get(FAKE_DEVICES, "")
-    found = {n: os.path.join(folder, f"FAKE-{n}") for n in range(fake)}
-    return {n: path for n, path in found.items() if folder and os.path.exists(path)}
+def device_files(fake: int, folder: str = "/dev") -> dict[int, str]:
+    """Number of a GPU -> its file: NVIDIA's, or those that stand for pretended ones."""
+    pretended = os.environ.get(FAKE_DEVICES, "")
+    if fake:
+        found = {n: os.path.join(pretended, f"FAKE-{n}") for n in range(fake)}
+        return {n: path for n, path in found.items() if pretended and os.path.exists(path)}
+    numbers = (re.fullmatch(r"nvidia(\d+)", name) for name in os.listdir(folder))
+    return {int(each[1]): os.path.join(folder, each[0]) for each in numbers if each}
 
 
-def _belongs(path: str, uid: int, mode: int = 0o600) -> None:
-    os.chown(path, uid, 0)
-    os.chmod(path, mode)
+def own_group(account: pwd.struct_passwd) -> int | None:
+    """The account's group, if nobody else is in it."""
+    members = set(grp.getgrgid(account.pw_gid).gr_mem)
+    others = {each.pw_name for each in pwd.getpwall() if each.pw_gid == account.pw_gid}
+    return account.pw_gid if members | others <= {account.pw_name} else None
+
+
+def _driver_undoes(parameters: str) -> bool:
+    try:
+        with open(parameters) as file:
+            return bool(re.search(r"^ModifyDeviceFiles:\s*1", file.read(), re.MULTILINE))
+    except OSError:
+        return False
 
 
 def _write(folder: str, name: str, text: str) -> None:

@@ -15,6 +15,7 @@ LIMIT, GIVE, TAKE = b"L", b"G", b"T"
 NO_LIMIT = (1 << 64) - 1
 AGENT = 64 << 20  # bytes that the agent of each member may need besides
 DONE, FAILED = b"1", b"0"
+SOMEBODY = -1
 EVERYBODY = (1 << 32) - 1  # instead of a user: several have parts of that GPU
 
 
@@ -32,7 +33,8 @@ class Enforcer:
         self._socket = sock
         self._gpus = gpus  # device -> its number
         self._limits: dict[int, tuple[int, int]] = {}
-        self._given: dict[int, int] = {}  # number of a GPU -> user
+        # Number of a GPU -> user. An earlier life may have given any of them to somebody.
+        self._given: dict[int, int] = dict.fromkeys(gpus.values(), SOMEBODY)
 
     def enforce(self, jobs: Iterable[Entry]) -> None:
         if self._socket is None:

@@ -29,7 +29,7 @@ from dromon.engines.local.journal import Journal as Book
 from dromon.engines.local.machine import survey
 from dromon.engines.local.report import report
 from dromon.engines.local.rulebook import Rulebook
-from dromon.engines.local.shared import entries, place, wire
+from dromon.engines.local.shared import devices, entries, place, wire
 from dromon.engines.local.shared.arbiter import Arbiter
 from dromon.engines.local.shared.door import HINT
 from dromon.engines.local.shared.journal import Journal
@@ -82,7 +82,8 @@ class Process:
         past = Past(self.book, kinds)
         past.remember(scheduler, self.rulebook.rules.half_life, time.time())
         self._forgot = 0.0  # when use of long ago was last forgotten
-        enforcer = Enforcer(root, {device.uuid: device.index for device in self.machine.gpus})
+        numbers = {d.uuid: d.minor for d in self.machine.gpus if d.minor is not None}
+        enforcer = Enforcer(root, numbers)
         self.arbiter = Arbiter(
             self.journal, scheduler, self.permissions, past, enforcer, same_boot, time.time()
         )
@@ -138,6 +139,10 @@ class Process:
         peer.is_daemon = True
         self.arbiter.join(peer)
         return {**self.about(), "rules": self._rules()}
+
+    def on_devices(self, peer: Connection, message: Message) -> Message:
+        """Daemons ask before anything else: which GPUs there are is not theirs to find out."""
+        return devices.plain(self.machine.gpus, "gpus" in self.enforced)
 
     def about(self) -> Message:
         return {

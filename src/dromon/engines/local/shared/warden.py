@@ -20,25 +20,27 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 from typing import NoReturn
 
 import dromon
 from dromon.engines.local.shared import orders, place
-from dromon.engines.local.shared.fences import Fence, Gates, device_files
+from dromon.engines.local.shared.fences import Fence, Gates, device_files, own_group
 from dromon.errors import DromonError, UsageError
 
 log = logging.getLogger("dromon.warden")
 LAUNCHER_FD = 3
 MOST = 8  # launchers of one user
+LOOK = 2.0  # seconds between two looks at the gates
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Warden:
-    def __init__(self, listener: socket.socket, arbiter: socket.socket, fake: int) -> None:
+    def __init__(self, listener: socket.socket, arbiter: socket.socket, gates: Gates) -> None:
         self._listener = listener
         self._arbiter = arbiter
         self.fence = Fence()
-        self.gates = Gates(device_files(fake))
+        self.gates = gates
         self._launchers: dict[int, int] = {}  # process -> user
         self._is_over = False
 
@@ -47,10 +49,15 @@ class Warden:
         selector = selectors.DefaultSelector()
         selector.register(self._listener, selectors.EVENT_READ, self._begin)
         selector.register(self._arbiter, selectors.EVENT_READ, self._obey)
+        looked = time.monotonic()
         while not self._is_over:
-            for key, _ in selector.select():
+            found = [key.data for key, _ in selector.select(LOOK)]
+            if time.monotonic() - looked >= LOOK:
+                looked = time.monotonic()
+                found.append(self.gates.look)
+            for act in found:
                 try:
-                    key.data()
+                    act()
                 except OSError as error:
                     log.error("%s", error)
 
@@ -172,7 +179,7 @@ def _run(options: argparse.Namespace) -> int:
     _own(options.place, account.pw_uid, account.pw_gid, 0o755, 0)
     _own(options.state, account.pw_uid, account.pw_gid, 0o700, 0)
     ours, theirs = socket.socketpair()
-    warden = Warden(listener, ours, options.fake_gpus)
+    warden = Warden(listener, ours, _gates(account, options.fake_gpus))
     arbiter = _start_arbiter(options, account, theirs, {**warden.fence.words, **warden.gates.words})
     theirs.close()
     if options.ready >= 0:
@@ -185,6 +192,14 @@ def _run(options: argparse.Namespace) -> int:
         warden.gates.open()
         shutil.rmtree(options.place, ignore_errors=True)
     return 0
+
+
+def _gates(account: pwd.struct_passwd, fake: int) -> Gates:
+    group = own_group(account)
+    if group is None:
+        log.warning("GPUs stay open: others share the group of %s", account.pw_name)
+        return Gates({})
+    return Gates(device_files(fake), group)
 
 
 def _own(path: str, uid: int, gid: int, mode: int, before: int) -> None:

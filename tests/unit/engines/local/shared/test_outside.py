@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ SOMEBODY = ME + 1
 @pytest.fixture
 def process() -> Iterator[int]:
     with subprocess.Popen(["sleep", "60"]) as sleeper:
+        while Path(f"/proc/{sleeper.pid}/comm").read_text() != "sleep\n":
+            time.sleep(0.001)  # it is called so a moment after it was started
         yield sleeper.pid
         sleeper.kill()
 
