@@ -60,6 +60,11 @@ def format_size(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
+def counted(number: float, word: str) -> str:
+    """ "1 job", "2 jobs", "0.5 GPUs"."""
+    return f"{number:g} {word}{'' if number == 1 else 's'}"
+
+
 def format_duration(seconds: float) -> str:
     """As short as it stays clear: 42s, 3m12s, 2h05m, 4d3h."""
     if seconds < 0:

@@ -60,7 +60,7 @@ def test_an_elastic_gang_takes_what_nobody_wants_and_gives_it_back_first(machine
     assert status.attempt == 3
     shown = dromon("show", "gang")
     assert "grows from 2 to 4 members: there is room" in shown
-    assert f"goes from 4 to 1 members, to make room for {box.ids['second']}" in shown
+    assert f"goes from 4 to 1 member, to make room for {box.ids['second']}" in shown
 
     box.finish("gang", "second")
     assert box.end("gang").state == "succeeded"  # and no retry was used: it has none

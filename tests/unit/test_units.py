@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dromon.units import format_duration, format_size, parse_duration, parse_size
+from dromon.units import counted, format_duration, format_size, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,7 @@ def test_any_text_is_a_value_or_a_sentence(text):
         except ValueError as error:
             value, said = -1, str(error)
         assert value >= 0 or "write for example" in said
+
+
+def test_one_is_one_and_all_else_are_many():
+    assert [counted(n, "GPU") for n in (0, 0.5, 1, 2)] == ["0 GPUs", "0.5 GPUs", "1 GPU", "2 GPUs"]

@@ -5,12 +5,13 @@ Knows queues and amounts; knows nothing of nodes.
 
 from typing import TypeVar
 
-from dromon.sched.asks import GPUS
+from dromon.sched.asks import CPUS, GPUS, MEMORY
 from dromon.sched.events import Used
 from dromon.sched.job import Crowd, Demand, Job, Shape
 from dromon.sched.queues import Line, Queue, add, build, divide, scaled
 from dromon.sched.rules import ROOT, Budget, QueueRule, Rules, UserRule
 from dromon.sched.usage import Ledger, Past
+from dromon.units import counted, format_size
 
 Key = TypeVar("Key")
 Scope = tuple[str, int | None]  # a user, or a user in one class of priority
@@ -284,7 +285,7 @@ class Accounts:
                         if sibling is not queue:
                             promised += _needs(sibling, resource)
             if promised and total - firm < promised:
-                name = _plain(resource)
+                name = "memory" if resource == MEMORY else f"{_word(resource)}s"
                 return f"{name} of other queues' guarantees are lent only to preemptible jobs"
         return None
 
@@ -309,7 +310,7 @@ def _queue_cap(queue: Queue, user: str, asked: Demand, now: float, jobs: int) ->
         if over is not None:
             return f"{name} may have {over} at once"
     if jobs and rule.max_running is not None and queue.running + jobs > rule.max_running:
-        return f"{name} may run {rule.max_running} jobs at once"
+        return f"{name} may run {counted(rule.max_running, 'job')} at once"
     member = queue.members.get(user)
     if queue.user_limit:
         over = over_limit(queue.user_limit, member.usage if member else {}, asked)
@@ -317,7 +318,7 @@ def _queue_cap(queue: Queue, user: str, asked: Demand, now: float, jobs: int) ->
             return f"{user or 'one user'} may have {over} at once in {name}"
     most = rule.user_max_running
     if jobs and most is not None and (member.running if member else 0) + jobs > most:
-        return f"{user or 'one user'} may run {most} jobs at once in {name}"
+        return f"{user or 'one user'} may run {counted(most, 'job')} at once in {name}"
     if GPUS in asked:
         for ledger in queue.ledgers:
             if ledger.is_spent(now):
@@ -332,20 +333,25 @@ def over_limit(limit: dict[str, float], usage: Demand, asked: Demand) -> str | N
     for resource, most in limit.items():
         more = asked.get(resource)
         if more and usage.get(resource, 0) + more > most:
-            return f"{most / (1 if resource == 'memory' else 1000):g} {_plain(resource)}"
+            return _amount(resource, most)
     return None
 
 
-def _plain(resource: str) -> str:
-    if resource == "memory":
-        return "bytes of memory"
-    if resource == "cpus":
-        return "CPUs"
-    return f"{resource[5:]} GPUs" if resource.startswith("gpus.") else "GPUs"
+def _amount(resource: str, most: float) -> str:
+    if resource == MEMORY:
+        return f"{format_size(most)} of memory"
+    return counted(most / 1000, _word(resource))
+
+
+def _word(resource: str) -> str:
+    """Of one of it."""
+    if resource == CPUS:
+        return "CPU"
+    return "GPU" if resource == GPUS else f"{resource[5:]} GPU"
 
 
 def _spent(ledger: Ledger) -> str:
-    return f"its {ledger.limit / 3_600_000:g} GPU-hours of this {ledger.per}"
+    return f"its {counted(ledger.limit / 3_600_000, 'GPU-hour')} of this {ledger.per}"
 
 
 def _ledger(budget: Budget) -> Ledger:

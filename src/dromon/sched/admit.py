@@ -7,7 +7,7 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.job import Job, Role, Shape
 from dromon.sched.queues import Queue
 from dromon.sched.rules import ROOT
-from dromon.units import format_duration
+from dromon.units import counted, format_duration
 
 
 def admit(cluster: Cluster, event: events.JobSubmitted, now: float) -> Refusal | None:
@@ -33,11 +33,14 @@ def at_the_door(cluster: Cluster, job: Job) -> str | None:
         if not rule.is_open:
             return f"queue {level.name} is drained and takes no new jobs"
         if rule.max_queued is not None and level.queued >= rule.max_queued:
-            return f"queue {level.name} has {rule.max_queued} jobs waiting, the most it may"
+            return (
+                f"queue {level.name} has {counted(rule.max_queued, 'job')} waiting, the most it may"
+            )
         member = level.members.get(job.user)
         most = rule.user_max_queued
         if most is not None and (member.queued if member else 0) >= most:
-            return f"{job.user} has {most} jobs waiting in queue {level.name}, the most one may"
+            waiting = counted(most, "job")
+            return f"{job.user} has {waiting} waiting in queue {level.name}, the most one may"
     return None
 
 

@@ -10,6 +10,7 @@ from dromon.sched.placement import available, figure, needs, quantity
 from dromon.sched.plan import Plan
 from dromon.sched.preempt import lacking
 from dromon.sched.ways import ways_out
+from dromon.units import counted
 
 SHOWN = 3  # names in a sentence; the data has all
 
@@ -113,9 +114,8 @@ def _short(passage: Pass, look: Look, position: int | None) -> Waiting:
             reservation = plan.in_the_way(job, seats, passage.now)
     start, sure = _estimate(passage, look)
     if reservation is not None:
-        text = (
-            f"{_place(position)}waits for reservation {reservation.id} of {reservation.gpus} GPUs"
-        )
+        gpus = counted(reservation.gpus, "GPU")
+        text = f"{_place(position)}waits for reservation {reservation.id} of {gpus}"
         return Waiting(text, "reservation", position, start=start, sure=sure)
     short = sorted(lacking(plan, job))
     needed = needs(job.ask)

@@ -7,7 +7,7 @@ from dromon.sched.board import Board, State
 from dromon.sched.cluster import Cluster
 from dromon.sched.node import Node
 from dromon.sched.place import Turning
-from dromon.units import format_size
+from dromon.units import counted, format_size
 
 
 def empty_board(cluster: Cluster, seed: int = 0) -> Board:
@@ -51,7 +51,7 @@ def refuse(ask: RoleAsk, node: Node) -> str | None:
     if ask.node_label is not None and ask.node_label not in node.labels:
         return f"has no label {ask.node_label}"
     if milli(ask.cpus) > node.total.cpus:
-        return f"needs {ask.cpus:g} CPUs, has {node.total.cpus / 1000:g}"
+        return f"needs {counted(ask.cpus, 'CPU')}, has {node.total.cpus / 1000:g}"
     if ask.memory is not None and ask.memory > node.total.memory:
         has = format_size(max(0, node.total.memory))
         return f"needs {format_size(ask.memory)} of memory, has {has}"

@@ -26,6 +26,7 @@ from dromon.lifecycle import states
 from dromon.sched import events as sched
 from dromon.sched.asks import Placement, RoleAsk
 from dromon.sched.decisions import Grow, Preempt, Refuse, Shrink, Start
+from dromon.units import counted
 
 log = logging.getLogger("dromon.arbiter")
 PLACEMENT = "_placement"  # journalled beside the gang's events: where the members were put
@@ -303,7 +304,8 @@ class Arbiter:
             return
         self._resize(job, {**had, **fresh}, now)
         self.scheduler.apply(sched.JobGrown(job.id, fresh, now))
-        words = f"grows from {len(had)} to {len(had) + len(fresh)} members: there is room"
+        size = counted(len(had) + len(fresh), "member")
+        words = f"grows from {len(had)} to {size}: there is room"
         self.happen(job, ev.ResizeRequested(tuple(job.placement or ()), words), now)
 
     def _shrink(self, job: Job, decision: Shrink, now: float) -> None:
@@ -312,7 +314,8 @@ class Arbiter:
         self.scheduler.apply(sched.JobShrinking(job.id, decision.members, now, decision.for_job))
         going = job.gang.going | set(decision.members)
         stay = tuple(member for member in had if member not in going)
-        words = f"goes from {len(had)} to {len(stay)} members, to make room for {decision.for_job}"
+        size = counted(len(stay), "member")
+        words = f"goes from {len(had)} to {size}, to make room for {decision.for_job}"
         self.happen(job, ev.ResizeRequested(stay, words), now)
 
     def _give_back(self, job: Job, now: float) -> None:

@@ -16,6 +16,7 @@ from dromon.engines.local.progress import bar
 from dromon.engines.local.recovery import rebuild
 from dromon.engines.local.server import Command
 from dromon.lifecycle import states
+from dromon.units import counted
 
 _WAITING = (
     "sentence", "reason", "position", "holders", "missing", "unblock", "start", "sure",
@@ -76,7 +77,9 @@ class Questions(Counter):
             doing = job.progress or "starting"
             return _plain("preparing", f"its environment is being built {bar(doing)} {doing}")
         if job.state == states.RESTARTING and job.gang.resized:
-            return _plain("resize", f"it begins anew with {len(job.gang.resized)} members")
+            return _plain(
+                "resize", f"it begins anew with {counted(len(job.gang.resized), 'member')}"
+            )
         if job.state == states.RESTARTING:
             wake = job.gang.wake_at
             wait = f"; the next attempt starts in {max(0, wake - now):.0f} s" if wake else ""
