@@ -29,7 +29,7 @@ class Later:
         self.members = 0  # of theirs, and at most of those that were passed over
         self._live: list[Node] | None = None
         self._is_on: bool | None = None
-        self._before: dict[Shape, tuple[float, int, bool, int]] = {}  # see `_elsewhere`
+        self._before: dict[Shape, tuple[float, int, int]] = {}  # see `_elsewhere`
         self._until: dict[Shape, tuple[int, float]] = {}
 
     def is_on(self) -> bool:
@@ -66,9 +66,9 @@ class Later:
         if known is not None and known[0] <= shortest:
             if known[1] >= needed:
                 return True
-            if known[2] and known[3] == self._version():
+            if known[2] == self._version():
                 return False
-        known = self._elsewhere(shape.plain, shortest, 16 + 2 * needed)
+        known = self._elsewhere(shape.plain, shortest)
         self._before[shape] = known
         return known[1] >= needed
 
@@ -111,21 +111,19 @@ class Later:
             assert found is not None  # more nodes have room than those before it can take
             self.plan.book(one, *found)
 
-    def _elsewhere(self, role: Role, shortest: float, most: int) -> tuple[float, int, bool, int]:
+    def _elsewhere(self, role: Role, shortest: float) -> tuple[float, int, int]:
         """For jobs no shorter than this: on how many nodes there is room before any of those that
-        have something free could be in question; whether these are all of them; and when this was
-        found out."""
+        have something free could be in question; and when this was found out."""
         assert self._live is not None
         cluster, version = self.plan.cluster, self._version()
         offer = inf
         for node in self._live:
             offer = min(offer, self._offer(node, role, shortest))
         if offer == inf and not cluster.endless and not cluster.hindered:
-            return shortest, MANY, True, version  # each has its time somewhere, and never here
+            return shortest, MANY, version  # each has its time somewhere, and never here
         if offer <= self.plan.soon:
-            return shortest, 0, True, version
-        count = self.plan.nodes_before(role, offer, most + len(self._live))
-        return shortest, count - len(self._live), count < most, version
+            return shortest, 0, version
+        return shortest, self.plan.nodes_before(role, offer) - len(self._live), version
 
     def _offer(self, node: Node, role: Role, shortest: float) -> float:
         """From when on a member could be there, as long as others may start there too."""

@@ -66,8 +66,6 @@ class Plan:
 
     def forget_fronts(self) -> None:
         """Nodes have changed otherwise than by a booking."""
-        for front in self._fronts.values():
-            front.close()
         self._fronts = {}
 
     def _front(self, role: Role) -> Front:
@@ -81,12 +79,10 @@ class Plan:
         found.stale = {}
         return found
 
-    def nodes_before(self, role: Role, time: float, most: int) -> int:
-        """On how many nodes, booked or not, one member has room before then, were nothing booked;
-        of more than `most`, so many."""
-        front = self._fronts.get(slot_key(role))
-        seen = set() if front is None else front.before(time)
-        return self.cluster.slot_times(role).before(time, most, seen)
+    def nodes_before(self, role: Role, time: float) -> int:
+        """On how many nodes, booked or not, one member has room before then, were nothing
+        booked."""
+        return self.cluster.slot_times(role).before(time)
 
     def _bound(self, node: Node, times: SlotTimes) -> float:
         """Before this, a booked node has no room for one member however short."""

@@ -1,7 +1,8 @@
 """When nodes have room for members of one kind, from when their jobs are expected to end."""
 
-from collections.abc import Generator
-from heapq import heapify, heappop, heappush
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from heapq import heappop, heappush
 from math import inf
 
 from dromon.sched.board import State, slots
@@ -36,73 +37,40 @@ class SlotTimes:
         self.nodes = nodes
         self.changed: dict[int, Node] = dict(nodes)
         self.times: dict[int, float] = {}
-        self.heap: list[tuple[float, int]] = []
+        self.order: list[tuple[float, int]] = []  # (time, node number), soonest first
 
     def refresh(self) -> None:
         if not self.changed:
             return
+        times, order = self.times, self.order
+        is_new = not times
         for number, node in self.changed.items():
+            first = inf
             if node.is_open and self.nodes.get(number) is node:
                 first = first_slot(node, self.role)
-            else:
-                first = inf
-            if self.times.get(number) != first:
-                self.times[number] = first
-                if first < inf:
-                    heappush(self.heap, (first, number))
+            before = times.get(number, inf)
+            if before != first:
+                times[number] = first
+                if before < inf:
+                    del order[bisect_left(order, (before, number))]
+                if first < inf and not is_new:
+                    insort(order, (first, number))
+        if is_new:
+            self.order = sorted((time, number) for number, time in times.items() if time < inf)
         self.changed.clear()
-        if len(self.heap) > 64 + 4 * len(self.times):
-            self.heap = [(time, number) for number, time in self.times.items() if time < inf]
-            heapify(self.heap)
 
     def soonest(self) -> tuple[float, int] | None:
         """The one node that has room before all others; None: there are several, or none."""
         self.refresh()
-        heap, times = self.heap, self.times
-        while heap and times.get(heap[0][1]) != heap[0][0]:
-            heappop(heap)
-        if not heap:
+        order = self.order
+        if not order or (len(order) > 1 and order[1][0] <= order[0][0]):
             return None
-        first = heap[0]
-        if any(entry[0] <= first[0] for entry in heap[1:3]):
-            return None
-        return first
+        return order[0]
 
-    def before(self, time: float, most: int, seen: set[int]) -> int:
-        """How many nodes have room before then, those `seen` already counted; of more than `most`,
-        so many."""
+    def before(self, time: float) -> int:
+        """How many nodes have room before then."""
         self.refresh()
-        heap, times = self.heap, self.times
-        size, ahead = len(heap), [0]
-        while ahead and len(seen) < most:
-            at = ahead.pop()
-            if at >= size:
-                continue
-            entry = heap[at]
-            if entry[0] < time:
-                if times.get(entry[1]) == entry[0]:
-                    seen.add(entry[1])
-                ahead.append(2 * at + 1)
-                ahead.append(2 * at + 2)
-        return len(seen)
-
-    def walk(self) -> Generator[tuple[float, int], None, None]:
-        """(time, node number), soonest first. What was taken off is put back at the end."""
-        self.refresh()
-        taken: list[tuple[float, int]] = []
-        seen: set[int] = set()
-        try:
-            while self.heap:
-                entry = heappop(self.heap)
-                time, number = entry
-                if self.times.get(number) != time or number in seen:
-                    continue
-                taken.append(entry)
-                seen.add(number)
-                yield entry
-        finally:
-            for entry in taken:
-                heappush(self.heap, entry)
+        return bisect_left(self.order, (time,))
 
 
 def first_slot(node: Node, role: Role) -> float:
@@ -185,27 +153,15 @@ class Front:
     def __init__(self, times: SlotTimes) -> None:
         times.refresh()
         self.times = times
-        self._walk = times.walk()
-        self._seen: list[tuple[float, int]] = []  # not booked when they came up
         self.booked: list[tuple[float, int]] = []  # a heap; may hold what is out of date
         self.bounds: dict[int, float] = {}
         self.stale: dict[int, Node] = {}  # booked since their bounds were found
 
-    def close(self) -> None:
-        self._walk.close()
-
-    def free(self, bookings: dict[int, list[Booking]]) -> Generator[tuple[float, int], None, None]:
+    def free(self, bookings: dict[int, list[Booking]]) -> Iterator[tuple[float, int]]:
         """(time, node number) of those not booked, soonest first."""
-        self._seen = [entry for entry in self._seen if entry[1] not in bookings]
-        yield from self._seen
-        for entry in self._walk:
+        for entry in self.times.order:
             if entry[1] not in bookings:
-                self._seen.append(entry)
                 yield entry
-
-    def before(self, time: float) -> set[int]:
-        """Those that came up already, were not booked, and have room before then."""
-        return {number for first, number in self._seen if first < time}
 
     def bound(self, number: int, time: float) -> None:
         self.bounds[number] = time
