@@ -105,7 +105,9 @@ class Accounts:
         line.add(job)
         job.waits = True
         leaf.joined(job)
-        leaf.first = member.head = None
+        leaf.first = None
+        if member.head is not None and job.key < member.head:
+            member.head = job.key
         job.shape.crowd.join(job)
         self.waiting_shapes[job.shape] = None
         leaf.levels[job.priority] = leaf.levels.get(job.priority, 0) + 1
@@ -127,7 +129,9 @@ class Accounts:
         line.remove(job)
         job.waits = False
         leaf.left(job)
-        leaf.first = member.head = None
+        leaf.first = None
+        if member.head is not None and job.id == member.head[2]:
+            member.head = None
         if not line.keys:
             del member.lines[key], self.lines[(job.queue, job.user, *key)]
         job.shape.crowd.count -= 1

@@ -209,8 +209,8 @@ class Queue:
         if self.parent is not None:
             order = self.parent.order
             del order[bisect_left(order, (self.share, self.oldest, self.number))]
-            place = (share, oldest, self.number)
-            order.insert(bisect_left(order, place), (*place, self))
+            at = bisect_left(order, (share, oldest, self.number))
+            order.insert(at, (share, oldest, self.number, self))
         self.share, self.oldest = share, oldest
 
     def joined(self, job: Job) -> None:
@@ -305,7 +305,8 @@ def build(rules: Rules) -> dict[str, Queue]:
         if name in tree:
             return tree[name]
         rule = by_name.get(name, QueueRule(name))
-        parent = root if rule.parent in (*above, name) else hang(rule.parent, (*above, name))
+        is_circle = rule.parent == name or rule.parent in above
+        parent = root if is_circle else hang(rule.parent, (*above, name))
         return add(tree, rule, parent)
 
     for name in by_name:
@@ -316,6 +317,6 @@ def build(rules: Rules) -> dict[str, Queue]:
 def add(tree: dict[str, Queue], rule: QueueRule, parent: Queue) -> Queue:
     number = 1 + max(queue.number for queue in tree.values())
     queue = tree[rule.name] = parent.children[rule.name] = Queue(rule, parent, number)
-    place = (0.0, NOBODY, number)
-    parent.order.insert(bisect_left(parent.order, place), (*place, queue))
+    at = bisect_left(parent.order, (0.0, NOBODY, number))
+    parent.order.insert(at, (0.0, NOBODY, number, queue))
     return queue
