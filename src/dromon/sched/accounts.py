@@ -70,7 +70,7 @@ class Accounts:
                 self.over += queue.is_over
             for member in queue.members.values():
                 member.share = queue.user_share(member, 0.0)
-            queue.first = None
+                queue.put(member)
 
     def leaf(self, name: str) -> Queue:
         """A queue that no rule names is there as long as somebody is in it."""
@@ -105,9 +105,9 @@ class Accounts:
         line.add(job)
         job.waits = True
         leaf.joined(job)
-        leaf.first = None
         if member.head is not None and job.key < member.head:
             member.head = job.key
+        leaf.put(member)
         job.shape.crowd.join(job)
         self.waiting_shapes[job.shape] = None
         leaf.levels[job.priority] = leaf.levels.get(job.priority, 0) + 1
@@ -129,11 +129,11 @@ class Accounts:
         line.remove(job)
         job.waits = False
         leaf.left(job)
-        leaf.first = None
-        if member.head is not None and job.id == member.head[2]:
-            member.head = None
         if not line.keys:
             del member.lines[key], self.lines[(job.queue, job.user, *key)]
+        if member.head is not None and job.id == member.head[2]:
+            member.head = None
+        leaf.put(member)
         job.shape.crowd.count -= 1
         if not job.shape.crowd.count:
             del self.waiting_shapes[job.shape]
@@ -183,9 +183,9 @@ class Accounts:
                     ledger.change(demand, sign, now)
                 if queue is leaf:
                     member.share = leaf.user_share(member, now)
+                    leaf.put(member)
             if queue.parent is not None:
                 self.over += queue.weigh(now)
-        leaf.first = None
         if self.user_limits:
             _change(self.usage.setdefault(user, {}), changes)
         if self.user_rules or self.class_budgets:
@@ -208,11 +208,11 @@ class Accounts:
                 ledgers += member.ledgers
                 if queue is leaf:
                     member.share = leaf.user_share(member, end)
+                    leaf.put(member)
             for ledger in ledgers:
                 ledger.add(demand, start, end)
             if queue.parent is not None:
                 queue.reorder(queue.own_share(end))
-        leaf.first = None
         for ledger in self.user_ledgers(event.user, event.priority):
             ledger.add(demand, start, end)
         self._forget(leaf)

@@ -6,13 +6,13 @@ fit now are passed over together once the queue has its planned starts.
 """
 
 from collections.abc import Callable, Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from math import floor
 
 from dromon.sched.cluster import Cluster
 from dromon.sched.job import Job, Shape
 from dromon.sched.policies import Policy
-from dromon.sched.queues import Line, Member, Queue, first_of
+from dromon.sched.queues import First, Line, Member, Queue
 from dromon.sched.rules import ROOT
 
 PLANNED = 8  # blocked jobs of each queue that get a planned start
@@ -29,7 +29,7 @@ class Cursor:
         self.at = 0  # -1: to the end
 
 
-Entry = tuple[float, float, int, str, Member | Cursor]  # by priority, share, then who came first
+Entry = First | tuple[int, float, int, str, Cursor]
 
 
 class LeafWalk:
@@ -52,25 +52,22 @@ class LeafWalk:
         self.seen: set[str] = set()
 
     def _fill(self) -> list[Entry]:
-        leaf = self.leaf
-        heap: list[Entry] = []
-        self.heap = heap
-        for member in leaf.members.values():
-            if not member.queued:
-                continue
-            if leaf.past is not None:
-                member.share = leaf.user_share(member, self.now)
-            if leaf.rule.aging and member not in self.opened:
-                self.opened[member] = [Cursor(line) for line in member.lines.values()]
-            cursors = self.opened.get(member)
-            if cursors is None:
-                first = member.first()
-                heap.append((first[0], member.share, first[1], first[2], member))
-            else:
-                for cursor in cursors:
-                    cursor.share = member.share
-                    self._push(cursor)
-        heapify(heap)
+        leaf, opened = self.leaf, self.opened
+        if leaf.past is not None:
+            leaf.weigh_users(self.now)
+        if leaf.rule.aging:
+            for member in leaf.members.values():
+                if member.lines and member not in opened:
+                    opened[member] = [Cursor(line) for line in member.lines.values()]
+        if not opened:
+            self.heap = [*leaf.firsts]
+            return self.heap
+        heap: list[Entry] = [first for first in leaf.firsts if first[4] not in opened]
+        self.heap = heap  # for what is sorted is a heap
+        for member, cursors in opened.items():
+            for cursor in cursors:
+                cursor.share = member.share
+                self._push(cursor)
         return heap
 
     def _may_start(self, line: Line) -> bool:
@@ -140,13 +137,14 @@ class LeafWalk:
     def _begin(self) -> bool:
         """The very first is known without looking at everybody."""
         leaf = self.leaf
-        if leaf.rule.aging or leaf.past is not None or self.seen or self.blocked:
+        if leaf.rule.aging or self.seen or self.blocked:
             return False
-        first = first_of(leaf, self.now)
-        if first is None:
+        if leaf.past is not None:
+            leaf.weigh_users(self.now)
+        if not leaf.firsts:
             return False
-        self.next = self.cluster.jobs[first[1]]
-        self.cursor = leaf.members[self.next.user]
+        first = leaf.firsts[0]
+        self.next, self.cursor = self.cluster.jobs[first[3]], first[4]
         return True
 
     def _settle(self, cursor: Cursor) -> bool:

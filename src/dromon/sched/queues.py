@@ -68,7 +68,9 @@ class Line:
 class Member:
     """One user inside one queue."""
 
-    __slots__ = ("head", "ledgers", "lines", "name", "past", "queued", "running", "share", "usage")
+    __slots__ = (
+        "head", "ledgers", "lines", "name", "past", "place", "queued", "running", "share", "usage",
+    )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -78,6 +80,7 @@ class Member:
         self.queued = 0
         self.lines: dict[tuple[int, Shape], Line] = {}
         self.head: Key | None = None  # who is looked at first; kept until it changes
+        self.place: tuple[int, float, int, str] | None = None  # among the users of the queue
         self.ledgers: list[Ledger] = []
         self.past: Past | None = None
 
@@ -88,9 +91,12 @@ class Member:
         return self.head
 
 
+First = tuple[int, float, int, str, Member]  # by priority, share, then who came first
+
+
 class Queue:
     __slots__ = (
-        "ages", "came", "children", "deserved", "first", "fixed", "guarantee", "has_caps",
+        "ages", "came", "children", "deserved", "firsts", "fixed", "guarantee", "has_caps",
         "is_over", "jobs", "ledgers", "levels", "limit", "lower", "members", "name", "number",
         "oldest", "order", "parent", "past", "path", "queued", "rule", "running", "shapes", "share",
         "usage", "user_limit", "weights",
@@ -118,7 +124,7 @@ class Queue:
         self.ages: list[tuple[int, int, Job]] = []  # a heap; may hold some who wait no more
         self.came = 0  # how many have joined
         self.order: list[tuple[float, int, int, Queue]] = []  # children by share, then oldest
-        self.first: tuple[int, str] | None = None  # who is looked at first; kept until it changes
+        self.firsts: list[First] = []  # users with somebody who waits, by whose turn it is
         self.past: Past | None = None
         self.weights: dict[str, float] = {}
         self.obey(rule)
@@ -193,6 +199,28 @@ class Queue:
             share += member.past.share(member.usage, self.deserved, now)
         return share / weight if weight > 0 else float("inf")
 
+    def put(self, member: Member) -> None:
+        """What a user waits for, or has, has changed: its place among the others."""
+        old, place = member.place, None
+        if member.lines:
+            level, seq, id = member.head or member.first()
+            place = (level, member.share, seq, id)
+        if place == old:
+            return
+        firsts = self.firsts
+        if old is not None:
+            del firsts[bisect_left(firsts, old)]
+        if place is not None:
+            firsts.insert(bisect_left(firsts, place), (level, member.share, seq, id, member))
+        member.place = place
+
+    def weigh_users(self, now: float) -> None:
+        """With a half-life, shares change with time alone."""
+        for member in self.members.values():
+            if member.lines:
+                member.share = self.user_share(member, now)
+                self.put(member)
+
     def own_share(self, now: float) -> float:
         share = share_of(self.usage, self.deserved)
         if self.past is not None:
@@ -233,22 +261,6 @@ class Queue:
             oldest = min(child.oldest for child in parent.children.values())
             if oldest != parent.oldest:
                 parent._age(oldest)
-
-
-def first_of(leaf: Queue, now: float) -> tuple[int, str] | None:
-    """(seq, id) of who is looked at first in a queue without aging."""
-    if leaf.first is None or leaf.past is not None:
-        best: tuple[int, float, int, str] | None = None
-        for member in leaf.members.values():
-            if member.queued:
-                if leaf.past is not None:
-                    member.share = leaf.user_share(member, now)
-                level, seq, id = member.head or member.first()
-                mine = (level, member.share, seq, id)
-                if best is None or mine < best:
-                    best = mine
-        leaf.first = None if best is None else best[2:]
-    return leaf.first
 
 
 def divide(parent: Queue) -> None:
