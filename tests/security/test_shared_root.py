@@ -25,16 +25,7 @@ def fenced(machine: Machine) -> Iterator[Machine]:
     devices.mkdir()
     for number in range(2):
         make_node(devices / f"FAKE-{number}")
-    env = {
-        **machine.ann.env, "HOME": "/root", "DROMON_HOME": str(machine.folder / "root"),
-        "DROMON_ACCOUNT": machine.keeper.name, "DROMON_FAKE_DEVICES": str(devices),
-        "ROOTS_OWN": "secret",
-    }  # fmt: skip
-    process = subprocess.Popen(
-        [machine.ann.python, "-m", "dromon.cli", "daemon", "share", "--foreground"],
-        env=env,
-        cwd="/",
-    )
+    process = share(machine)
     try:
         eventually((machine.place / "arbiter.sock").exists, "no arbiter came")
         yield machine
@@ -44,6 +35,23 @@ def fenced(machine: Machine) -> Iterator[Machine]:
             process.send_signal(signal.SIGTERM)
         process.wait(30)
         remove_cgroups(machine)
+
+
+def share(machine: Machine) -> "subprocess.Popen[bytes]":
+    env = {
+        **machine.ann.env, "HOME": "/root", "DROMON_HOME": str(machine.folder / "root"),
+        "DROMON_ACCOUNT": machine.keeper.name, "ROOTS_OWN": "secret",
+        "DROMON_FAKE_DEVICES": str(machine.folder / "devices"),
+    }  # fmt: skip
+    return subprocess.Popen(
+        [machine.ann.python, "-m", "dromon.cli", "daemon", "share", "--foreground"],
+        env=env,
+        cwd="/",
+    )
+
+
+def arbiter_of(machine: Machine) -> int:
+    return int((machine.folder / "root/shared/arbiter.pid").read_text())
 
 
 def make_node(path: Path) -> None:
@@ -150,8 +158,28 @@ def test_members_outlive_the_arbiter_and_root_reads_not_a_word(fenced: Machine):
         "    print(sock.recv(100).decode())\n"
     )
     assert bob.run(bob.python, "-c", say, launcher).returncode == 0
-    arbiter = int((fenced.folder / "root/shared/arbiter.pid").read_text())
+    arbiter = arbiter_of(fenced)
     assert os.stat(f"/proc/{arbiter}").st_uid == fenced.keeper.uid, "only the launcher is root's"
     os.kill(arbiter, signal.SIGTERM)
     eventually(lambda: not is_alive(arbiter), "it does not leave")
     assert ann.state(id) == "running"
+
+
+def test_roots_part_killed_and_started_again_finds_members_and_gates_as_they_were(fenced: Machine):
+    ann, gate = fenced.ann, fenced.folder / "devices/FAKE-0"
+    id = ann.submit("--gpus", "1", *SMALL, "--", "sleep", "600")
+    ann.until(id, "running")
+    arbiter = arbiter_of(fenced)
+    root = int(Path(f"/proc/{arbiter}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(root, signal.SIGKILL)
+    eventually(lambda: not is_alive(arbiter), "an arbiter without root's part stays")
+    again = share(fenced)  # as systemd does
+    try:
+        eventually(lambda: arbiter_of(fenced) != arbiter, "no arbiter came")
+        assert ann.state(id) == "running"
+        assert gate.stat().st_uid == ann.uid
+        second = ann.submit("--gpus", "1", *SMALL, "--", "true")
+        ann.until(second, "succeeded")
+    finally:
+        again.send_signal(signal.SIGTERM)
+        again.wait(30)

@@ -112,7 +112,7 @@ def waiting_lines(waiting: Waiting) -> list[str]:
     if waiting.position:
         lines.append(f"  position  {waiting.position} in the queue")
     if waiting.missing:
-        missing = ", ".join(f"{amount(k, v)} {k}" for k, v in waiting.missing.items())
+        missing = ", ".join(amounts(waiting.missing))
         lines.append(f"  missing   {missing}")
     if waiting.holders:
         lines.append(f"  held by   {', '.join(waiting.holders)}")
@@ -125,6 +125,15 @@ def waiting_lines(waiting: Waiting) -> list[str]:
         lines.append(f"  starts    {how} {at}, in {left}")
     lines.extend(f"  to do     {way}" for way in waiting.unblock)
     return lines
+
+
+def amounts(resources: Mapping[str, float]) -> list[str]:
+    """ "1 member", "2 gpus", "16.0 GiB memory"."""
+    return [
+        f"{amount(name, value)} {name.removesuffix('s') if value == 1 else name}"
+        for name, value in resources.items()
+        if value
+    ]
 
 
 def amount(resource: str, value: float) -> str:

@@ -121,7 +121,9 @@ def _amount(role: RoleAsk, dimension: str) -> float:
 
 def _steps(dimension: str, asked: float) -> list[float]:
     if dimension == GPUS:
-        return [float(n) for n in (asked - 1, asked // 2, 1) if 1 <= n < asked]
+        return sorted(
+            {float(n) for n in (asked - 1, asked // 2, 1) if 1 <= n < asked}, reverse=True
+        )
     return [asked / 2] if asked else []
 
 

@@ -193,7 +193,7 @@ def test_why_of_a_waiting_job_says_what_would_help(dromon):
     assert dromon("why", "42").out.splitlines() == [
         "needs 2 GPUs, 1 is free",
         "  position  1 in the queue",
-        "  missing   1 gpus",
+        "  missing   1 gpu",
         "  held by   job 41",
         "  to do     stop job 41",
     ]

@@ -8,7 +8,7 @@ from dromon.cli.console import Paint, wants_colour, width_of
 from dromon.cli.parser import add_on, add_output, add_ref, where
 from dromon.cli.table import Column, render
 from dromon.cli.timeline import exit_words, moment, told
-from dromon.cli.words import STATE_COLOURS, amount, short_verdict
+from dromon.cli.words import STATE_COLOURS, amounts, short_verdict
 from dromon.units import format_duration, format_size
 
 TYPE_CHECKING = False
@@ -242,7 +242,7 @@ def queue_words(status: Data) -> str:
 
 
 def resource_words(resources: Data) -> str:
-    return ", ".join(f"{amount(k, v)} {k}" for k, v in resources.items() if v)
+    return ", ".join(amounts(resources))
 
 
 def number(value: Any) -> str:

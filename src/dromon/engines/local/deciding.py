@@ -126,12 +126,13 @@ class OwnScheduler:
         refusal = admit(self.cluster, job, now)
         if refusal is None:
             return
-        hint = "`dromon nodes` shows what this machine has."
-        if refusal.dimension in self.cluster.accounts.tree:
-            hint = f"Queue {refusal.dimension} would take it."
+        hint, text = "`dromon nodes` shows what this machine has.", refusal.text
+        if (taker := refusal.dimension) in self.cluster.accounts.tree:
+            hint = f"Queue {taker} would take it."
+            text = text.removesuffix(f"; queue {taker} would take it")  # said once is enough
         elif self.cluster.rules.queues:
             hint = "`dromon queues` shows what each queue may have."
-        raise Refused(f"{job.id} can never run here: {refusal.text}", hint=hint)
+        raise Refused(f"{job.id} can never run here: {text}", hint=hint)
 
     def why(self, job: str, now: float) -> Waiting:
         return explain(self.cluster, job, now, SEED)

@@ -362,6 +362,9 @@ class Arbiter:
         entry = self.jobs.get(ref)
         row = self.journal.job(ref) if entry is None else None
         entry = entry or (entries.from_row(row) if row is not None else None)
+        if entry is None and "/" in ref and not ref.endswith("/"):  # by its name, or how it begins
+            found = [each for key, each in self.jobs.items() if key.startswith(ref)]
+            entry = found[0] if len(found) == 1 else None
         if entry is None:
             raise JobNotFound(f"there is no job {ref!r}", hint="`dromon ps --all-users` lists all.")
         return entry

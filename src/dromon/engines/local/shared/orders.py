@@ -3,6 +3,7 @@
 Root's process reads nothing else: no names, no paths, no JSON. On both sides of a pair of sockets.
 """
 
+import logging
 import socket
 import struct
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 from dromon.engines.local.shared.entries import Entry
 
+log = logging.getLogger("dromon.arbiter")
 FORM = struct.Struct("!cIQQ")
 LIMIT, GIVE, TAKE = b"L", b"G", b"T"
 NO_LIMIT = (1 << 64) - 1
@@ -69,5 +71,8 @@ class Enforcer:
 
     def _send(self, order: Order) -> None:
         assert self._socket is not None
-        self._socket.sendall(FORM.pack(*order))
-        self._socket.recv(1)
+        try:
+            self._socket.sendall(FORM.pack(*order))
+            self._socket.recv(1)
+        except OSError as error:  # root's own part is gone; the arbiter follows
+            log.error("%s was not carried out: %s", order, error)

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from logging.handlers import RotatingFileHandler
 from typing import Any
 
@@ -42,6 +42,7 @@ from dromon.engines.local.shared.server import Connection, Doors, listen
 from dromon.errors import DromonError, Refused, UsageError, VersionMismatch
 from dromon.sched import events
 from dromon.sched.rules import Rules
+from dromon.units import counted
 
 log = logging.getLogger("dromon.arbiter")
 SWEEP = 2.0
@@ -93,6 +94,22 @@ class Process:
         self.watch = Outside(self.machine.gpus, locks, self.people, processes)
         self._is_due = False
         self._alarm: asyncio.TimerHandle | None = None
+        if root is not None:
+            self.loop.add_reader(root.fileno(), self._look_for_root, root)
+
+    def _look_for_root(self, root: socket.socket) -> None:
+        """Without root's own part there is nobody to enforce anything: leave, and both begin anew.
+        Its answers are read where they are waited for."""
+        try:
+            is_gone = not root.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            is_gone = True
+        if is_gone:
+            log.error("root's own part is gone")
+            self.loop.remove_reader(root.fileno())
+            self.done.set()
 
     # ---- answering ------------------------------------------------------------------------------
 
@@ -192,8 +209,18 @@ class Process:
         self._admin(peer, "change", what)
         if message["version"] != self.rulebook.version:
             raise UsageError("somebody else has changed the queues meanwhile", hint="Try again.")
+        self._nobody_in(self.rulebook.site.queues.keys() - dict(message["data"]).get("queues", {}))
         self.rulebook.change(dict(message["data"]), peer.person.name, what, time.time())
         return self._rules()
+
+    def _nobody_in(self, removed: Set[str]) -> None:
+        here = [e for e in self.arbiter.jobs.values() if e.job.queue in removed]
+        if here:
+            raise UsageError(
+                f"queue {here[0].job.queue} still has {counted(len(here), 'job')}: "
+                + ", ".join(e.key for e in here[:3]) + ("…" if len(here) > 3 else ""),
+                hint=f"`dromon queue drain {here[0].job.queue}` lets nothing new in.",
+            )  # fmt: skip
 
     def on_versions(self, peer: Connection, message: Message) -> Message:
         limit = min(wire.value(int, message["limit"]), 1000)
@@ -245,6 +272,9 @@ class Process:
             mine["unblock"] = [
                 words for words in mine["unblock"] if "stop " not in words or "/" not in words
             ]
+        if self.journal.get(DRAINED) and entry.state == entries.QUEUED:
+            mine["sentence"] += f"; {self.machine.name} is drained, and nothing starts"
+            mine["unblock"] = ["dromon node open"] * self.permissions.is_admin(peer.person)
         return {"waiting": mine}
 
     def on_would_preempt(self, peer: Connection, message: Message) -> Message:

@@ -16,7 +16,7 @@ from dromon.engines.local.shared.journal import Journal
 from dromon.engines.local.shared.orders import Enforcer
 from dromon.engines.local.shared.past import Past
 from dromon.engines.local.shared.people import Person
-from dromon.errors import EngineError, Refused
+from dromon.errors import EngineError, JobNotFound, Refused
 from dromon.sched.asks import RoleAsk
 from dromon.sched.events import JobSubmitted
 
@@ -312,3 +312,11 @@ def test_a_gang_grows_when_its_daemon_says_that_it_has_saved(arbiter: Arbiter):
     # Nor can a daemon give back what would leave nothing of its job.
     say(arbiter, ann, {"op": "shrunk", "id": "a-1", "members": ["worker-0"]}, 713.0)
     assert len(arbiter.jobs["ann/a-1"].gpus) == 1
+
+
+def test_a_job_is_found_by_how_it_begins_if_only_one_does(arbiter: Arbiter):
+    came(arbiter, Daemon(ANN), job("train-aaaaaa"), job("train-bbbbbb"), job("eval-aaaaaa"))
+    assert arbiter.find("ann/eval").key == "ann/eval-aaaaaa"
+    for ref in ("ann/train", "ann/", "eval", "bob/eval"):
+        with pytest.raises(JobNotFound):
+            arbiter.find(ref)

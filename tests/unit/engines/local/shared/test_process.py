@@ -11,7 +11,7 @@ import pytest
 
 from dromon.engines.local.shared import control, neighbours, place
 from dromon.engines.local.shared.people import person
-from dromon.errors import Refused
+from dromon.errors import Refused, UsageError
 
 ME = person(os.getuid()).name
 LIVES: list["subprocess.Popen[bytes]"] = []  # arbiters of the test that runs
@@ -109,3 +109,22 @@ def test_a_daemon_goes_on_with_an_arbiter_that_was_killed_and_came_back(
             assert waiting is not None, "what runs was forgotten"
         one.stop(runs, 0.0)
         assert one.wait(waits, 60).state == "succeeded"
+
+
+def test_a_drained_machine_and_a_queue_in_which_others_wait_are_told(
+    shared: place.Place, serve, on, tmp_path: Path
+):
+    with serve(fake_gpus=2) as one, serve(fake_gpus=2) as two:
+        one.client.ask("queue_set", queue="a", settings=["weight=1"])
+        one.client.ask("node_drain", drain=True)
+        id = on(two, tmp_path).run("true", queue="a")
+        waiting = two.why(id)
+        assert waiting is not None
+        assert "is drained, and nothing starts" in waiting.sentence
+        assert waiting.unblock == ("dromon node open",)
+        # The jobs of the other daemon are not those of whoever removes the queue.
+        with pytest.raises(UsageError, match=f"queue a still has 1 job: {ME}/{id}"):
+            one.client.ask("queue_remove", queue="a")
+        one.client.ask("node_drain", drain=False)
+        assert two.wait(id, 60).state == "succeeded"
+        one.client.ask("queue_remove", queue="a")

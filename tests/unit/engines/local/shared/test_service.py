@@ -1,6 +1,8 @@
 """The unit of systemd."""
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,14 @@ def test_what_root_runs_is_readable_by_all_and_changed_by_root_alone(tmp_path: P
         os.chown(folder, 65534, -1)
         with pytest.raises(EngineError, match=r"another user|closed to others"):
             service.fit(str(folder))
+
+
+def test_systemd_has_nothing_to_say_against_the_unit(tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze")
+    (tmp_path / "dromon.service").write_text(service.unit({"DROMON_SITE": "/etc/dromon/site.yaml"}))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(tmp_path / "dromon.service")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "dromon.service" not in done.stderr  # of other units of this machine it may
