@@ -7,6 +7,7 @@ is a cache of it.
       request.json           the submission, exactly as it was accepted (no secrets in it)
       coordinator.json       {"address": …, "epoch": n}: where agents find their coordinator
       key                    the per-job secret, 0600, gone when the job has ended
+      status.json            what the coordinator told last, where the engine keeps it here
       config.json            the user's `config:`, if there is any
       checkpoints/           $DROMON_CHECKPOINT_DIR, survives restarts and preemption
       world/<attempt>/       what the framework needs beside variables (host files)
@@ -46,6 +47,10 @@ class Record:
     @property
     def coordinator(self) -> str:
         return self.path("coordinator.json")
+
+    @property
+    def status(self) -> str:
+        return self.path("status.json")
 
     @property
     def key(self) -> str:

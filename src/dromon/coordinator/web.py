@@ -14,7 +14,6 @@ look.
 from __future__ import annotations
 
 import base64
-import hmac
 import html
 import json
 import socket
@@ -26,30 +25,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from dromon.agent.frames import Message
+from dromon.coordinator.proof import HEADER, MARK, is_proven
 from dromon.lifecycle import events as ev
 
 if TYPE_CHECKING:
     from dromon.coordinator.deciding import Deciding
 
-FRESH = 300.0  # seconds that a proof is good for: clocks differ, and a proof seen is not for ever
 ANSWER = 20.0  # seconds an agent gets to send a piece of its log
-HEADER = "Dromon-Proof"
-MARK = "Dromon-Job"  # of every answer: what a proxy answers in our stead has none
 LONGEST_BODY = 64 * 1024
-
-
-def proof(key: bytes, method: str, path: str, body: bytes, now: float) -> str:
-    """The header's value for this request."""
-    said = f"{int(now)} {method} {path} ".encode() + body
-    return f"{int(now)}:{hmac.new(key, said, 'sha256').hexdigest()}"
-
-
-def is_proven(given: str, key: bytes, method: str, path: str, body: bytes, now: float) -> bool:
-    moment, _, _ = given.partition(":")
-    is_number = given.isascii() and moment.isdigit() and len(moment) < 16
-    if not is_number or abs(now - int(moment)) > FRESH:
-        return False
-    return hmac.compare_digest(given, proof(key, method, path, body, float(moment)))
 
 
 class Board(Protocol):

@@ -7,7 +7,7 @@ from plainjobs import Site
 from testbeds.kubernetes.bed import Bed
 
 from dromon.engines.kubernetes import volcano
-from dromon.engines.kubernetes.watchdog import command
+from dromon.engines.kubernetes.calls import command
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 

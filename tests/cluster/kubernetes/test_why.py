@@ -9,10 +9,11 @@ from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import GPU
 
 from dromon.engines.kubernetes import kubeconfig, volcano
+from dromon.engines.kubernetes.calls import command
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.refusals import NotAllowed
 from dromon.engines.kubernetes.situation import gather
-from dromon.engines.kubernetes.watchdog import command, look
+from dromon.engines.kubernetes.watchdog import look
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 

@@ -18,7 +18,30 @@ from dromon.observe import metrics as reported
 if TYPE_CHECKING:
     from dromon.engines.kubernetes.engine import KubernetesEngine
 
+KEPT = 30 * 86400.0  # seconds that `gc` leaves a job alone unless told otherwise
 SAFETY = 3600.0  # seconds for which what nobody names may be somebody's work
+
+
+def shown(engine: KubernetesEngine, job: dict[str, Any]) -> Mapping[str, Any]:
+    """All that is known of one job."""
+    id = str(job["metadata"]["name"])
+    pods = engine.jobs.pods(id)
+    now = engine.jobs.status(job, pods)
+    request = engine.jobs.request(id)
+    told = engine.jobs.told(job, pods, now.is_terminal) or {}
+    record = engine.store.record(id) if engine.store is not None else None
+    return {
+        "status": {**now._asdict(), "members": [m._asdict() for m in now.members]},
+        "request": {k: v for k, v in request.items() if k != "objects"},
+        "environment": request["environment"],
+        "timeline": timeline(record, now.submitted),
+        "outputs": told.get("outputs", []),
+        "record": record.root if record is not None else f"configmap/{id}",
+        "work": "",
+        "metrics": metrics(record),
+        "application": f"{engine.namespace}/{id}",
+        "links": {},
+    }
 
 
 def timeline(record: Record | None, submitted: float) -> list[dict[str, Any]]:

@@ -14,39 +14,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dromon.engines import base, plans
+from dromon.engines import base
 from dromon.engines.base import JobRef, JobStatus, LogLine, Progress, Waiting
-from dromon.engines.entry import Entry, silent
-from dromon.engines.kubernetes import cluster, collect, situation, status, volcano, why
-from dromon.engines.kubernetes import pods as podfacts
-from dromon.engines.kubernetes.ending import Ending
+from dromon.engines.entry import Entry
+from dromon.engines.kubernetes import cluster, status, volcano
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.jobs import Jobs, kind_of
-from dromon.engines.kubernetes.lines import AWAY, PodLines, Wanted, from_record
 from dromon.engines.kubernetes.live import Silent
-from dromon.engines.kubernetes.manifest import LACKS, compile_launch, content_token, lacking
-from dromon.engines.kubernetes.nodes import nodes_of, plain_amounts, refuse_impossible
 from dromon.engines.kubernetes.refusals import ApiError
 from dromon.engines.kubernetes.store import Store
-from dromon.engines.kubernetes.submitting import Submitter
-from dromon.engines.kubernetes.target import Target
-from dromon.engines.kubernetes.volcano import CONFIG_MAP, JOB, PLAIN_JOB, POD, SECRET, Kind
-from dromon.engines.kubernetes.watch import Following, Watch
-from dromon.errors import JobNotFound, Refused
-from dromon.lifecycle import states
+from dromon.engines.kubernetes.volcano import CONFIG_MAP, JOB, PLAIN_JOB, SECRET, Kind
+from dromon.errors import Refused
 
 if TYPE_CHECKING:
-    from dromon.agent.record import Record
     from dromon.contexts.file import Context
     from dromon.engines.intake import Taken
     from dromon.engines.kubernetes.access import Access
+    from dromon.engines.kubernetes.desk import Desk
     from dromon.engines.kubernetes.overview import Overview
+    from dromon.engines.kubernetes.reading import Reading
+    from dromon.engines.kubernetes.tending import Tending
     from dromon.spec import Job
 
-POLL = 0.2  # seconds between two looks into the store
-ASK, ASK_SELDOM = 0.5, 15.0  # seconds between two questions to a coordinator
 LISTS, OFTEN = 5, 15.0  # so many lists, less than so many seconds apart, are worth a watch
-KEPT = 30 * 86400.0  # seconds that `gc` leaves a job alone unless told otherwise
 Object = dict[str, Any]
 
 
@@ -81,20 +71,6 @@ class KubernetesEngine(Entry):
         return self.context.namespace or self.access.namespace or "default"
 
     @cached_property
-    def target(self) -> Target:
-        from dromon.engines.kubernetes import packing
-
-        light = packing.light(self.home.cache)
-        labels = [node.labels for node in self.cluster_nodes or ()]
-        return cluster.target(self.context, self.api, self.namespace, light.digest, labels)
-
-    @cached_property
-    def cluster_nodes(self) -> tuple[situation.Node, ...] | None:
-        """As they were when this engine was made, and as if nobody used them; None: we may not
-        look."""
-        return situation.nodes(self.api, is_empty=True)
-
-    @cached_property
     def store(self) -> Store | None:
         """None where there is none, or this machine does not see it."""
         root = cluster.seen_at(cluster.store_of(self.context))
@@ -107,37 +83,43 @@ class KubernetesEngine(Entry):
     def close(self) -> None:
         """Hang up; what is asked later connects anew."""
         self._forget_watched()
-        self.__dict__.pop("jobs", None)
+        for name in ("jobs", "reading", "tending"):
+            self.__dict__.pop(name, None)
         open_one = self.__dict__.pop("api", None)
         if open_one is not None:
             open_one.close()
 
+    # ---- what it is asked for; whoever lists jobs imports none of these ------------------------
+
+    @cached_property
+    def desk(self) -> Desk:
+        from dromon.engines.kubernetes.desk import Desk
+
+        return Desk(self)
+
+    @cached_property
+    def reading(self) -> Reading:
+        from dromon.engines.kubernetes.reading import Reading
+
+        return Reading(self)
+
+    @cached_property
+    def tending(self) -> Tending:
+        from dromon.engines.kubernetes.tending import Tending
+
+        return Tending(self.jobs)
+
     # ---- the engine protocol --------------------------------------------------------------------
 
     def probe(self) -> base.Capabilities:
-        most: dict[str, float] = {"cpus": 0.0, "memory": 0.0, "gpus": 0.0}
-        for node in self.nodes():
-            most = {kind: max(most[kind], node.total.get(kind, 0.0)) for kind in most}
-        target = self.target
-        return base.Capabilities(
-            "kubernetes", gang="volcano" if target.volcano else "none", resources=most, grace=None,
-            queues=target.queues or ("default",),
-            enforced={"cpus": "by the kubelet", "memory": "by the kubelet"},
-            lacks=LACKS,
-        )  # fmt: skip
+        return self.desk.probe()
 
     def compile(self, launch: base.Launch) -> base.Submission:
-        return compile_launch(launch, self.target)
+        return self.desk.compile(launch)
 
     def submit(self, submission: base.Submission) -> JobRef:
         self._forget_watched()
-        Submitter(self).submit(submission, silent)
-        return submission.id
-
-    def refuse_impossible(self, request: Mapping[str, Any]) -> None:
-        """Not where nodes come when they are needed."""
-        if self.context.properties.get("nodes.grow", "") != "yes":
-            refuse_impossible(request["objects"][0], self.cluster_nodes)
+        return self.desk.submit(submission)
 
     def status(self, ref: JobRef) -> JobStatus:
         job = self.jobs.read(ref)
@@ -155,8 +137,7 @@ class KubernetesEngine(Entry):
         jobs = jobs if where.limit is None else jobs[-where.limit :]
         if overview is not None:
             return [overview.status(job) for job in jobs]
-        pods = self.jobs.pods_of(jobs)
-        return [self.jobs.status(job, pods.get(job["metadata"]["name"], [])) for job in jobs]
+        return self.jobs.statuses(jobs)
 
     def _all_jobs(self) -> tuple[Overview | None, builtins.list[Object]]:
         """Watched from now on, where somebody lists again and again."""
@@ -167,7 +148,7 @@ class KubernetesEngine(Entry):
             if self._watched is None and self._lists >= LISTS:
                 from dromon.engines.kubernetes.overview import Overview
 
-                self._watched = Overview(self.jobs, volcano_is_there=self.target.volcano)
+                self._watched = Overview(self.jobs, volcano_is_there=self.desk.target.volcano)
             if self._watched is not None:
                 return self._watched, self._watched.jobs()
         except ApiError:  # we may list but not watch, or nobody answers: then that is said below
@@ -183,58 +164,10 @@ class KubernetesEngine(Entry):
             self._watched = None
 
     def watch(self, ref: JobRef) -> Iterator[JobStatus]:
-        return self._watch(ref, ask=True)
-
-    def _watch(
-        self, ref: JobRef, *, ask: bool, deadline: float | None = None
-    ) -> Iterator[JobStatus]:
-        """One list, then what changes; and in between what the record says, or, if one is to
-        `ask`, the coordinator. Ends with the job, or at the deadline."""
-        id, kind = self._named(ref)
-        jobs = Watch(
-            self.api, kind, self.namespace, fields=f"metadata.name={id}", patience=AWAY
-        )  # fmt: skip
-        labels = f"{volcano.JOB_LABEL}={id}"
-        pods = Watch(self.api, POD, self.namespace, labels=labels, patience=AWAY)
-        jobs.load()
-        pods.load()
-        last = None
-        pause = ASK  # until the coordinator is asked again though nothing has changed
-        with Following(jobs, pods) as following:
-            while last is None or not last.is_terminal:
-                if (self.namespace, id) not in jobs.objects:
-                    raise JobNotFound(f"{id} was removed")
-                job = jobs.objects[self.namespace, id]
-                now = self.jobs.status(job, list(pods.objects.values()), ask=ask)
-                if now != last:
-                    yield now
-                    pause = ASK
-                last = now
-                left = float("inf") if deadline is None else deadline - time.monotonic()
-                if left <= 0:
-                    return
-                if not now.is_terminal:
-                    following.next(min(POLL if self.store is not None else pause, left))
-                    pause = min(pause * 1.5, ASK_SELDOM)
+        return self.reading.watch(*self._named(ref), ask=True)
 
     def why(self, ref: JobRef) -> Waiting | None:
-        job = self.jobs.find(ref)
-        id = str(job["metadata"]["name"])
-        pods = self.jobs.pods(id)
-        now = self.jobs.status(job, pods)
-        if now.is_terminal:
-            return None
-        told = self.jobs.told(job, pods, over=False)
-        is_whole = status.phase(job) == status.RUNNING and not any(
-            pod.deleted is not None or pod.is_unheard for pod in map(podfacts.facts, pods)
-        )
-        if told is not None and is_whole and now.state not in (states.QUEUED, states.STARTING):
-            return why.of_gang(told, time.time())
-        found = situation.gather(self.api, self.namespace, id)
-        for words in self.jobs.cure(found):
-            return Waiting(words, "resources")
-        waiting = why.explain(found, time.time())
-        return waiting._replace(missing=plain_amounts(waiting.missing))
+        return self.tending.why(self.jobs.find(ref))
 
     def stop(self, ref: JobRef, grace: float | None = None) -> None:
         self._forget_watched()
@@ -250,7 +183,7 @@ class KubernetesEngine(Entry):
         return self.lines(ref, follow=follow)
 
     def nodes(self) -> Sequence[base.Node]:
-        return nodes_of(self.api)
+        return self.desk.nodes()
 
     def queues(self) -> Sequence[base.Queue]:
         from dromon.engines.kubernetes.queues import queues_of
@@ -264,21 +197,7 @@ class KubernetesEngine(Entry):
         return self.context.user or getpass.getuser()
 
     def about(self) -> Mapping[str, Any]:
-        version = self.api.get("/version")
-        target = self.target
-        notes = [] if target.volcano else ["there is no Volcano: one-pod jobs only"]
-        if target.store is None:
-            notes.append("no store: `outputs:` and packages are refused, logs go with the pods")
-        if not target.image:
-            notes.append("no image: jobs must name theirs")
-        try:
-            nodes: int | None = len(self.api.list(volcano.NODE))
-        except ApiError:
-            nodes = None
-        return {
-            "version": version.get("gitVersion", ""), "nodes": nodes, "queues": target.queues,
-            "notes": [f"namespace {self.namespace}", *notes],
-        }  # fmt: skip
+        return self.desk.about()
 
     def has_secrets(self, job: Job) -> bool:
         return bool(job.kubernetes.get("secret"))
@@ -287,40 +206,13 @@ class KubernetesEngine(Entry):
         self, taken: Taken, progress: Progress, artifacts: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
         self._forget_watched()
-        submission = self.compile(taken.launch)
-        if artifacts:
-            request = {**submission.request, "artifacts": artifacts}
-            submission = submission._replace(request=request)
-        job, created, notes = Submitter(self).submit(submission, progress)
-        asked = submission.request
-        lacks = [f"{key}: {words}" for key, words in lacking(asked).items()]
-        return {
-            "id": submission.id,
-            "number": 0,
-            "name": asked["name"],
-            "state": states.QUEUED if created else self.jobs.status(job, []).state,
-            "created": created,
-            "notes": [*taken.notes, *asked["notes"], *notes, *lacks],
-            "application": f"{self.namespace}/{submission.id}",
-            "links": {},
-        }
+        return self.desk.hand_over(taken, progress, artifacts)
 
     def request_of(self, id: JobRef) -> dict[str, Any]:
         return self.jobs.request(id)
 
     def plan(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        from dromon.engines.kubernetes import packing
-        from dromon.storage.blobs import BlobStore
-
-        # In a repository the same job file makes the same manifest, another one a job of its own.
-        token = content_token(self.take(request).launch)
-        found = plans.planned(self, self.take({**request, "token": token}))
-        try:
-            made = packing.manifest(found["request"], BlobStore(self.blobs), self.home.cache)
-        except Refused as refused:
-            found["notes"].append(f"no manifest to apply without Dromon: {refused.message}")
-            return found
-        return {**found, "manifest": made}
+        return self.desk.plan(request)
 
     def find(self, ref: str) -> JobRef:
         return self._named(ref)[0]
@@ -333,25 +225,9 @@ class KubernetesEngine(Entry):
         return str(job["metadata"]["name"]), kind_of(job)
 
     def show(self, ref: str) -> Mapping[str, Any]:
-        job = self.jobs.find(ref)
-        id = str(job["metadata"]["name"])
-        pods = self.jobs.pods(id)
-        now = self.jobs.status(job, pods)
-        request = self.jobs.request(id)
-        told = self.jobs.told(job, pods, now.is_terminal) or {}
-        record = self.store.record(id) if self.store is not None else None
-        return {
-            "status": {**now._asdict(), "members": [m._asdict() for m in now.members]},
-            "request": {k: v for k, v in request.items() if k != "objects"},
-            "environment": request["environment"],
-            "timeline": collect.timeline(record, now.submitted),
-            "outputs": told.get("outputs", []),
-            "record": record.root if record is not None else f"configmap/{id}",
-            "work": "",
-            "metrics": collect.metrics(record),
-            "application": f"{self.namespace}/{id}",
-            "links": {},
-        }
+        from dromon.engines.kubernetes import collect
+
+        return collect.shown(self, self.jobs.find(ref))
 
     def lines(
         self,
@@ -364,35 +240,16 @@ class KubernetesEngine(Entry):
         tail: int | None = None,
         every_run: bool = True,
     ) -> Iterator[LogLine]:
+        from dromon.engines.kubernetes.lines import Wanted
+
         id, kind = self._named(ref)
         wanted = Wanted(ranks, members, since, tail, every_run)
-        if self.store is not None:
-            return self._recorded_lines(self.store.record(id), id, kind, wanted, follow)
-
-        def look() -> tuple[bool, dict[str, tuple[str, int | None]]]:
-            pods = self.jobs.pods(id)
-            now = self.jobs.status(self.jobs.read(id), pods)
-            by_member = {m.member: m.rank for m in now.members}
-            found = {}
-            for pod in pods:
-                member = podfacts.facts(pod).member
-                found[str(pod["metadata"]["name"])] = (member, by_member.get(member))
-            return now.is_terminal, found
-
-        return PodLines(self.api, self.namespace, look, wanted).lines(follow=follow)
-
-    def _recorded_lines(
-        self, record: Record, id: JobRef, kind: Kind, wanted: Wanted, follow: bool
-    ) -> Iterator[LogLine]:
-        with Ending(self.api, kind, self.namespace, id) as is_ended:
-            yield from from_record(
-                record, lambda: self.jobs.runs(id, is_ended), wanted, follow=follow
-            )
+        return self.reading.lines(id, kind, wanted, follow=follow)
 
     def wait(self, ref: str, timeout: float | None = None) -> JobStatus:
         deadline = None if timeout is None else time.monotonic() + timeout
-        id = self.find(ref)
-        for now in self._watch(id, ask=False, deadline=deadline):
+        id, kind = self._named(ref)
+        for now in self.reading.watch(id, kind, ask=False, deadline=deadline):
             if now.is_terminal:
                 return now
         raise TimeoutError(f"{id} has not ended after {timeout:g} s")
@@ -411,12 +268,7 @@ class KubernetesEngine(Entry):
         return {"id": id, "active": active}
 
     def tend(self) -> Sequence[str]:
-        return [
-            f"{job['metadata']['name']}: {words}"
-            for job in self.jobs.all()
-            if self.jobs.is_suspect(job, time.time())
-            for words in self.jobs.look_after(job["metadata"]["name"])
-        ]
+        return self.tending.look_after_all()
 
     def remove(self, refs: Sequence[str]) -> Sequence[JobRef]:
         ids = [self.find(ref) for ref in refs]
@@ -437,5 +289,7 @@ class KubernetesEngine(Entry):
         return self.store.remove_record(id) if self.store is not None else 0
 
     def collect(self, older_than: float | None = None, dry_run: bool = False) -> Mapping[str, Any]:
-        age = KEPT if older_than is None else older_than
+        from dromon.engines.kubernetes import collect
+
+        age = collect.KEPT if older_than is None else older_than
         return collect.collect(self, age, dry_run)

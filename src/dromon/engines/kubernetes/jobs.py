@@ -5,25 +5,22 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
 import re
 import time
-from collections.abc import Callable
 from typing import Any
 
-from dromon.agent.record import runs_among
 from dromon.engines import references
 from dromon.engines.base import JobRef, JobStatus
-from dromon.engines.kubernetes import cluster, counted, situation, status, volcano, watchdog
+from dromon.engines.kubernetes import calls, cluster, counted, status, volcano
+from dromon.engines.kubernetes import pods as podfacts
+from dromon.engines.kubernetes.calls import Call
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.live import Live, Silent
+from dromon.engines.kubernetes.pods import PodFacts
 from dromon.engines.kubernetes.refusals import ApiError, Conflict, NoVolcano
 from dromon.engines.kubernetes.store import Store
 from dromon.engines.kubernetes.volcano import CONFIG_MAP, JOB, PLAIN_JOB, POD, SECRET, Kind
-from dromon.engines.kubernetes.watchdog import Call
 from dromon.errors import JobNotFound
-from dromon.lifecycle import states
-from dromon.observe.logs import Source
 
 Object = dict[str, Any]
 IDS = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")  # what may be an object's name
@@ -80,26 +77,6 @@ class Jobs:
     def pods(self, id: JobRef) -> list[Object]:
         return self.api.list(POD, self.namespace, labels=f"{volcano.JOB_LABEL}={id}")
 
-    def pods_of(self, jobs: list[Object]) -> dict[str, list[Object]]:
-        """By job, for a list of them. What is over and on record needs none."""
-        asked, found = [], {}
-        open_ones = sum(counted.members(job) for job in jobs if not _is_ended(job))
-        for job in jobs:
-            id = str(job["metadata"]["name"])
-            if _is_ended(job):
-                if self.store is None or self.store.status(id) is None:
-                    asked.append(id)
-            elif open_ones > MANY and not status.is_plain(job):
-                found[id] = list(counted.pods(job))
-            else:
-                asked.append(id)
-        labels = volcano.JOB_LABEL
-        if 0 < len(asked) <= NAMED:
-            labels = f"{volcano.JOB_LABEL} in ({','.join(asked)})"
-        for pod in self.api.list(POD, self.namespace, labels=labels) if asked else ():
-            found.setdefault(pod["metadata"]["labels"][volcano.JOB_LABEL], []).append(pod)
-        return found
-
     def request(self, id: JobRef) -> dict[str, Any]:
         if self.store is not None and (found := self.store.request(id)) is not None:
             return found
@@ -112,19 +89,60 @@ class Jobs:
 
     def status(self, job: Object, pods: list[Object], *, ask: bool = True) -> JobStatus:
         """`ask`: the coordinator itself, where its record is not seen from here."""
+        told = self.told(job, pods, _is_ended(job)) if ask or self.store is not None else None
+        return self._of(job, podfacts.newest(pods), told)
+
+    def statuses(self, jobs: list[Object]) -> list[JobStatus]:
+        """Of a list of them. Of very many the pods are not read: Volcano has counted them."""
+        if sum(counted.members(job) for job in jobs if not _is_ended(job)) <= MANY:
+            pods = self._pods_of(jobs)
+            return [self.status(job, pods.get(str(job["metadata"]["name"]), [])) for job in jobs]
+        few = [job for job in jobs if _is_ended(job) or status.is_plain(job)]
+        pods = self._pods_of(few)
+        own = {id(job) for job in few}
+        return [
+            self.status(job, pods.get(str(job["metadata"]["name"]), []))
+            if id(job) in own
+            else self._counted(job)
+            for job in jobs
+        ]
+
+    def _counted(self, job: Object) -> JobStatus:
+        if self.store is None:
+            told: dict[str, Any] | None = counted.told(job)
+        else:
+            told = self.store.status(str(job["metadata"]["name"]))
+        return self._of(job, counted.facts(job), told)
+
+    def _pods_of(self, jobs: list[Object]) -> dict[str, list[Object]]:
+        """By job. What is over and on record needs none."""
+        asked = [
+            id
+            for job in jobs
+            for id in (str(job["metadata"]["name"]),)
+            if not (_is_ended(job) and self.store is not None and self.store.status(id))
+        ]
+        labels = volcano.JOB_LABEL
+        if 0 < len(asked) <= NAMED:
+            labels = f"{volcano.JOB_LABEL} in ({','.join(asked)})"
+        found: dict[str, list[Object]] = {}
+        for pod in self.api.list(POD, self.namespace, labels=labels) if asked else ():
+            found.setdefault(pod["metadata"]["labels"][volcano.JOB_LABEL], []).append(pod)
+        return found
+
+    def _of(self, job: Object, pods: dict[str, PodFacts], told: dict[str, Any] | None) -> JobStatus:
         over = _is_ended(job)
-        told = self.told(job, pods, over) if ask or self.store is not None else None
         live, record = (None, told) if over else (told, None)
-        found = status.status(job, pods, live, record, self.on, self._priorities(job, pods))
+        found = status.of_facts(job, pods, live, record, self.on, self._priorities(job, pods))
         if not over and not found.attempt:
             self._end_overdue(job)
         return found
 
-    def _priorities(self, job: Object, pods: list[Object]) -> dict[str, int]:
+    def _priorities(self, job: Object, pods: dict[str, PodFacts]) -> dict[str, int]:
         """The values of priority classes, asked for once, and only for a job that has no pods to
         say what they got. A class never changes its value."""
         name = status.class_of(job)
-        if name not in self._values and not any("priority" in pod["spec"] for pod in pods):
+        if name not in self._values and not any(p.priority is not None for p in pods.values()):
             self._values.update(cluster.priorities(self.api))
             self._values.setdefault(name, 0)  # there is none, or we may not look
         return self._values
@@ -132,9 +150,9 @@ class Jobs:
     def _end_overdue(self, job: Object) -> None:
         """Whoever looks at a job that has waited longer than it may helps Volcano to end it."""
         now = time.time()
-        call = watchdog.overdue(job, now)
+        call = calls.overdue(job, now)
         id = str(job["metadata"]["name"])
-        if call is not None and now > self._ended_at.get(id, 0.0) + watchdog.LATE:
+        if call is not None and now > self._ended_at.get(id, 0.0) + calls.LATE:
             self._ended_at[id] = now
             with contextlib.suppress(ApiError):  # we may only look
                 self.carry_out(call)
@@ -152,19 +170,6 @@ class Jobs:
         except (Silent, ValueError):  # not yet; or the way there is not open for a moment
             return self._said.get(uid)
         return self._said[uid]
-
-    def runs(self, id: JobRef, is_ended: Callable[[], bool]) -> tuple[bool, list[Source]]:
-        """Whether it is over, and every run there is. `is_ended`: what Kubernetes says, where the
-        record does not say it."""
-        assert self.store is not None
-        told = self.store.status(id) or {}
-        ranks = {m["member"]: m["rank"] for m in told.get("members", ())}
-        over = states.is_terminal(str(told.get("state", states.QUEUED))) or is_ended()
-        try:
-            names = os.listdir(self.store.record(id).root)
-        except FileNotFoundError:
-            names = []
-        return over, [Source(member, run, ranks.get(member)) for member, run in runs_among(names)]
 
     # ---- its coordinator ------------------------------------------------------------------------
 
@@ -188,27 +193,7 @@ class Jobs:
             name = str(job["metadata"]["name"])
             self.api.patch(PLAIN_JOB, self.namespace, name, {"spec": {"suspend": True}})
         else:
-            self.carry_out(watchdog.command(job, "TerminateJob"))
-
-    @staticmethod
-    def is_suspect(job: Object, now: float) -> bool:
-        """It is in a state from which Volcano is known not to come back, for long."""
-        if status.is_plain(job) or status.phase(job) in volcano.ENDED:
-            return False
-        return now - (status.phase_since(job) or status.submitted(job)) > watchdog.PATIENCE
-
-    def look_after(self, id: JobRef) -> list[str]:
-        return self.cure(situation.gather(self.api, self.namespace, id))
-
-    def cure(self, found: situation.Situation) -> list[str]:
-        """What is wrong that Volcano does not see, in words; cured where it can be."""
-        told = []
-        for finding in watchdog.look(found, time.time()):
-            for call in finding.cure:
-                self.carry_out(call)
-            told.append(f"{finding.sentence}; Dromon has stepped in" if finding.cure
-                        else finding.sentence)  # fmt: skip
-        return told
+            self.carry_out(calls.command(job, "TerminateJob"))
 
     def carry_out(self, call: Call) -> None:
         if call.verb == "create":

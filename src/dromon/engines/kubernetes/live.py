@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dromon.coordinator.web import HEADER, MARK, proof
+from dromon.coordinator.proof import HEADER, MARK, proof
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.refusals import ApiError
 from dromon.engines.kubernetes.volcano import PAGE_PORT

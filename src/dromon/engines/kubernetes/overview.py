@@ -10,7 +10,6 @@ from typing import Any
 from dromon.engines.base import JobStatus
 from dromon.engines.kubernetes import status, volcano
 from dromon.engines.kubernetes.jobs import Jobs
-from dromon.engines.kubernetes.pod.shell import STATUS
 from dromon.engines.kubernetes.volcano import JOB, PLAIN_JOB, POD
 from dromon.engines.kubernetes.watch import Following, Watch
 
@@ -63,7 +62,7 @@ class Overview:
         if self._jobs.store is None:
             return int(time.monotonic() / ASK)
         try:
-            return os.stat(self._jobs.store.record(id).path(STATUS)).st_mtime_ns
+            return os.stat(self._jobs.store.record(id).status).st_mtime_ns
         except OSError:
             return 0
 

@@ -47,10 +47,21 @@ def status(
 ) -> JobStatus:
     """`live` is the coordinator's answer now, `record` what it left behind; `priorities` the
     values of priority classes, for jobs without pods."""
+    return of_facts(job, podfacts.newest(pods), live, record, on, priorities or {})
+
+
+def of_facts(
+    job: Object,
+    found: Mapping[str, PodFacts],
+    live: Standing | None,
+    record: Standing | None,
+    on: str,
+    priorities: Mapping[str, int],
+) -> JobStatus:
+    """The same, of pods that were read already."""
     meta, spec = job["metadata"], job.get("spec") or {}
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     id = labels.get(volcano.JOB_LABEL) or meta["name"]
-    found = podfacts.newest(pods)
     told = standing(found, ranks(job), live, record)
     state, verdict, ended = _outcome(job, found, told)
     return JobStatus(
@@ -60,7 +71,7 @@ def status(
         state=state,
         engine="kubernetes",
         queue=spec.get("queue") or "default",
-        priority=_priority(job, found, priorities or {}),
+        priority=_priority(job, found, priorities),
         submitted=submitted(job),
         started=told.get("started") or (_first_start(found) if ended is not None else None),
         ended=ended,

@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from dromon.agent.record import Record
-from dromon.engines.kubernetes.pod.shell import STATUS
 from dromon.errors import EngineError
 
 REQUEST = "request.json"
@@ -59,10 +57,12 @@ class Store:
 
     def status(self, id: str) -> dict[str, Any] | None:
         """What the job's coordinator told last."""
-        return self._json(self.record(id).path(STATUS))
+        return self._json(self.record(id).status)
 
     def remove_record(self, id: str) -> int:
         """Bytes that are free now."""
+        import shutil  # with all its archive formats: a list of jobs does without
+
         root = self.record(id).root
         size = _size(root)
         shutil.rmtree(root, ignore_errors=True)

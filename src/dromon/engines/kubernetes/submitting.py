@@ -42,7 +42,6 @@ class Submitter:
         """The Job, whether it is new, and what to tell the user."""
         id, request = submission.id, dict(submission.request)
         kind = JOB if request["volcano"] else PLAIN_JOB
-        self.engine.refuse_impossible(request)
         store = self.engine.store
         packed = packing.pack(
             request, BlobStore(self.engine.blobs), self.engine.home.cache, progress,

@@ -10,29 +10,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from dromon.engines.kubernetes import room, status, volcano, why
+from dromon.engines.kubernetes.calls import Call, command
 from dromon.engines.kubernetes.pods import PodFacts
 from dromon.engines.kubernetes.situation import Situation
 from dromon.engines.kubernetes.stuck import members
-from dromon.engines.kubernetes.volcano import Kind
-from dromon.units import format_duration, parse_duration
+from dromon.units import format_duration
 
 PATIENCE = 60.0  # seconds Volcano gets for any step
-LATE = 3.0  # seconds it gets to end a job that has waited too long
 # Agents of a node that went away end themselves when their lease is over, which is a minute; only
 # then may another take their place.
 FENCED = 120.0
 _BETWEEN = frozenset({status.RESTARTING, status.TERMINATING, status.ABORTING, status.COMPLETING})
 _PARTIAL = frozenset({"RestartPod", "RestartTask", "RestartPartition"})
-
-
-class Call(NamedTuple):
-    verb: str  # "create" or "delete"
-    kind: Kind
-    namespace: str
-    name: str = ""
-    body: Mapping[str, Any] = {}
-    grace: int | None = None
-    uid: str = ""  # only this very object
 
 
 class Finding(NamedTuple):
@@ -46,35 +35,6 @@ def look(situation: Situation, now: float) -> list[Finding]:
         return []
     found = (rule(situation, now) for rule in RULES)
     return [finding for finding in found if finding is not None]
-
-
-def overdue(job: Mapping[str, Any], now: float) -> Call | None:
-    """A job that has waited longer than it may: Volcano's own timer races with its other steps and
-    may make the pods anew instead, for minutes. A Command stands in line with them."""
-    limit = status.pending_limit(job)
-    if not limit or status.phase(job) != status.PENDING:
-        return None
-    waited = now - status.submitted(job)
-    return command(job, "TerminateJob") if waited > parse_duration(limit) + LATE else None
-
-
-def command(job: Mapping[str, Any], action: str) -> Call:
-    """What `vcctl` would send. Volcano takes the Command away when it has read it."""
-    meta = job["metadata"]
-    target = {
-        "apiVersion": volcano.JOB.api_version, "kind": volcano.JOB.name, "name": meta["name"],
-        "uid": meta["uid"], "controller": True,
-    }  # fmt: skip
-    body = {
-        "metadata": {
-            "generateName": f"{meta['name']}-{action.lower()}-",
-            "labels": {volcano.JOB_LABEL: meta["name"]},
-            "ownerReferences": [{**target, "blockOwnerDeletion": True}],
-        },
-        "action": action,
-        "target": target,
-    }
-    return Call("create", volcano.COMMAND, meta.get("namespace") or "", body=body)
 
 
 def _wake(s: Situation) -> tuple[Call, ...]:

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from dromon.coordinator.web import HEADER, MARK, proof
+from dromon.coordinator.proof import HEADER, MARK, proof
 
 PATIENCE = 5.0
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))

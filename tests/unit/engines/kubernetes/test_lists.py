@@ -1,6 +1,8 @@
 """How an engine lists, follows and submits: what it asks an API server, and what it does not."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,39 @@ def test_of_very_many_pods_volcano_is_believed_how_many_run(
     assert len(status.members) == MANY + 1
     assert {m.host for m in status.members[:MANY]} == {counted.UNKNOWN_NODE}
     assert status.members[MANY].host == ""
+
+
+def test_where_no_store_is_seen_hundreds_of_coordinators_are_not_asked_for_one_table(
+    plain_server: ApiServer, engine: KubernetesEngine
+) -> None:
+    unseen = KubernetesEngine(engine.context._replace(store=""), str(engine.home.root))
+    plain_server.put(JOBS, job("big-aaaaaa", replicas=MANY + 1, Running=MANY + 1))
+    [status] = unseen.list(Filter())
+    unseen.close()
+    assert status.state == "running"
+    assert not any("/proxy/" in request.path for request in plain_server.requests)
+
+
+def test_a_list_is_spared_what_only_a_submit_needs(
+    plain_server: ApiServer, engine: KubernetesEngine
+) -> None:
+    """Each of these costs as much as the list itself."""
+    plain_server.put(JOBS, job("one-aaaaaa"))
+    program = (
+        "import json, sys\n"
+        "from dromon.contexts.file import Context\n"
+        "from dromon.engines.base import Filter\n"
+        "from dromon.engines.kubernetes.engine import KubernetesEngine\n"
+        "engine = KubernetesEngine(Context(**json.loads(sys.argv[1])), sys.argv[2])\n"
+        "assert len(engine.list(Filter())) == 1\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(engine.context._asdict()), engine.home.root],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    heavy = {"pydantic", "http.server", "ruamel.yaml", "tarfile", "shutil", "dromon.packaging"}
+    assert heavy & set(done.stdout.split()) == set()
 
 
 def test_a_job_without_pods_has_the_priority_of_its_class_which_is_asked_for_once(

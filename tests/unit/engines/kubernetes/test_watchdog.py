@@ -4,7 +4,8 @@ import pytest
 from clusterview import Cluster
 
 from dromon.engines.kubernetes import volcano
-from dromon.engines.kubernetes.watchdog import look, overdue
+from dromon.engines.kubernetes.calls import overdue
+from dromon.engines.kubernetes.watchdog import look
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from dromon.coordinator.web import HEADER, MARK, is_proven
+from dromon.coordinator.proof import HEADER, MARK, is_proven
 from dromon.engines.yarn.live import Live, Silent
 
 KEY, ID = b"key", "train-aaaaaa"

@@ -24,14 +24,7 @@ from dromon.engines.kubernetes.pod import company, handover, lastwords, member, 
 from dromon.engines.kubernetes.pod.echo import Echo
 from dromon.engines.kubernetes.pod.place import Pod
 from dromon.engines.kubernetes.pod.places import Places
-from dromon.engines.kubernetes.pod.shell import (
-    FEWER,
-    GIVE_UP,
-    STATUS,
-    STOPPED,
-    TIME_OVER,
-    Shell,
-)
+from dromon.engines.kubernetes.pod.shell import FEWER, GIVE_UP, STOPPED, TIME_OVER, Shell
 from dromon.lifecycle import verdict
 
 OOM_GROUP = "/sys/fs/cgroup/memory.oom.group"
@@ -173,7 +166,7 @@ def _say_last_words(name: str, record: Record, home: str, path: str) -> None:
     try:
         standing = None
         if home:
-            with open(os.path.join(home, STATUS), encoding="utf-8") as file:
+            with open(Record(home).status, encoding="utf-8") as file:
                 standing = json.load(file)
     except (OSError, ValueError):
         pass

@@ -35,7 +35,6 @@ FEWER, GIVE_UP, TIME_OVER, STOPPED = 200, 201, 202, 203
 RELEASED = 143  # as on SIGTERM: Volcano gives the job new pods
 LONGEST_TURN = 2.0
 OFTEN = 0.2  # seconds between two statuses in the record
-STATUS = "status.json"
 
 
 class Shell:
@@ -130,7 +129,7 @@ class Shell:
         self._alone_at = self._now() + self._office.enter()
         self._recover()
         if self.gang.is_terminal:  # it got new pods although it was over: they are sent away
-            self._kept_before = _outputs_in(self._home.path(STATUS))
+            self._kept_before = _outputs_in(self._home.status)
             self.closing = Closing(self, list(barrier.roster(self.gang.plan)))
         while not (self._released or self._superseded):
             self.peers.turn(self._patience())
@@ -146,7 +145,7 @@ class Shell:
                 break
         if not self._superseded:
             self._journal.settle()
-            write_whole(self._home.path(STATUS), self.status())
+            write_whole(self._home.status, self.status())
         return self._code()
 
     def _code(self) -> int:
@@ -191,7 +190,7 @@ class Shell:
         """What follows from what was heard, for whoever looks into the record."""
         if self._is_news and self._now() >= self._told + OFTEN and not self._superseded:
             self._is_news, self._told = False, self._now()
-            write_whole(self._home.path(STATUS), self.status())
+            write_whole(self._home.status, self.status())
 
     def _recover(self) -> None:
         """Every pod is new, so whatever ran has ended: by its record, or with its pod."""

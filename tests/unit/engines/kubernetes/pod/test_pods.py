@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.engines.kubernetes.pod.stage import KEY, Stage
 
-from dromon.coordinator.web import HEADER, proof
+from dromon.coordinator.proof import HEADER, proof
 
 
 @pytest.fixture

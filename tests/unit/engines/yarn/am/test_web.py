@@ -9,7 +9,8 @@ import pytest
 from stage import KEY, until
 
 from dromon.coordinator import web as module
-from dromon.coordinator.web import HEADER, MARK, Web, is_proven, page, proof
+from dromon.coordinator.proof import HEADER, MARK, is_proven, proof
+from dromon.coordinator.web import Web, page
 
 NOW = 1_000_000.0
 
