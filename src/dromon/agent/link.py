@@ -1,8 +1,9 @@
 """The agent's line to its coordinator: find it, prove ourselves, be sure of it, come back.
 
 Where the coordinator is and the key are read from the record at each attempt: the next coordinator
-may live somewhere else. An agent that was born with a line starts with that one, which is proof
-enough. What is said over the line is decided elsewhere; see `protocol`.
+may live somewhere else. Where every coordinator of a job lives at one address, the record names no
+epoch, and what it says of itself counts alone. An agent that was born with a line starts with that
+one, which is proof enough. What is said over the line is decided elsewhere; see `protocol`.
 """
 
 import errno
@@ -59,6 +60,7 @@ class Link:
         self._epoch = 0
         self._wait = FIRST_WAIT
         self.is_up = False
+        self.up_since = 0.0
         # The coordinator was there at this moment at least. What it says may be long on its way,
         # so an answer counts from when it was asked for.
         self.heard = time.monotonic()
@@ -73,9 +75,9 @@ class Link:
             return
         try:
             address, epoch = _read_coordinator(self._record.coordinator)
-            if epoch < self._epoch:
+            if epoch is not None and epoch < self._epoch:
                 raise ConnectionRefusedError("an older coordinator")
-            self._epoch = epoch
+            self._epoch = self._epoch if epoch is None else epoch
             try:
                 self._key = read_small(self._record.key).strip()
             except FileNotFoundError:
@@ -208,7 +210,7 @@ class Link:
 
     def _welcomed(self) -> None:
         self._loop.cancel("link")
-        self.is_up = True
+        self.is_up, self.up_since = True, time.monotonic()
         self._wait = FIRST_WAIT
         state = self._state()
         if state is not None and not (self._said_ready and state["op"] == "ready"):
@@ -216,9 +218,9 @@ class Link:
         self._on_up()
 
 
-def _read_coordinator(path: str) -> Tuple[str, int]:
+def _read_coordinator(path: str) -> Tuple[str, Optional[int]]:
     data = json.loads(read_small(path))
-    return str(data["address"]), int(data.get("epoch", 0))
+    return str(data["address"]), int(data["epoch"]) if "epoch" in data else None
 
 
 def _connect(address: str) -> socket.socket:

@@ -54,6 +54,7 @@ class Agent:
         self._going_down = False  # this place is taken away: nothing begins here any more
         self._leaving = False
         self._away = time.monotonic()  # when the coordinator was last seen
+        self._begun = 0.0  # when it last gave us a run
 
     @property
     def run(self) -> Run:
@@ -179,6 +180,8 @@ class Agent:
         plan = dataclasses.replace(plan, work=work if os.path.isdir(work) else plan.work)
         self._plan = plan
         self._run = Run(plan, self._loop, self._say)
+        self._begun = time.monotonic()
+        self._ask()
         if not self._run.prepare(trouble):
             self._leaving = True
         elif self._run.phase != EXITED:
@@ -235,20 +238,18 @@ class Agent:
         which may look whole, is tried anew: another one may have taken over. Without one for all
         of the lease the member must end."""
         lease = self._plan.lease or 0.0
-        silence = time.monotonic() - self._link.heard
-        if silence < lease:
-            step = min(lease / 4, PULSE)
-            if self._link.is_up and silence > 2.5 * step:
-                self._link.open()
-            elif silence > 1.5 * step:
-                self._place.seek()
-            self._ask()
-            self._loop.after("lease", min(lease - silence, step), self._keep_lease)
-            return
-        self._link.open()
-        if self._run.phase != EXITED:
+        now = time.monotonic()
+        silence, step = now - self._link.heard, min(lease / 4, PULSE)
+        # A line that has only just come up is not to blame for the silence before.
+        if self._link.is_up and now - max(self._link.heard, self._link.up_since) > 2.5 * step:
+            self._link.open()
+        elif silence > 1.5 * step:
+            self._place.seek()
+        self._ask()
+        left = lease - (now - max(self._link.heard, self._begun))
+        if left <= 0 and self._run.phase != EXITED:
             self._run.stop(self._plan.grace, verdict.LOST)
-        self._loop.after("lease", lease, self._keep_lease)
+        self._loop.after("lease", min(left, step) if left > 0 else step, self._keep_lease)
 
 
 def run_agent(plan: AgentPlan, place: Optional[Place] = None, line: Optional[Line] = None) -> bool:

@@ -5,7 +5,8 @@ is a cache of it.
 
     jobs/<id>/
       request.json           the submission, exactly as it was accepted (no secrets in it)
-      coordinator.json       {"address": …, "epoch": n}: where agents find their coordinator
+      coordinator.json       {"address": …, "epoch": n}: where agents find their coordinator;
+                             no epoch where the address is that of each one in turn
       key                    the per-job secret, 0600, gone when the job has ended
       status.json            what the coordinator told last, where the engine keeps it here
       config.json            the user's `config:`, if there is any

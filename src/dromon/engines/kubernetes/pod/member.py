@@ -21,7 +21,7 @@ MEMORY_V1 = f"{CGROUP}/memory"
 
 def lay_out_record(record: Record, request: Mapping[str, Any], name: str, at: Places) -> None:
     os.makedirs(record.root, mode=0o700, exist_ok=True)
-    address = {"address": at.coordinator(request, name), "epoch": 0}
+    address = {"address": at.coordinator(request, name)}  # the first pod's name never changes
     _write(record.coordinator, json.dumps(address).encode())
     _write(record.key, at.key(request))
     if request["config"]:

@@ -21,6 +21,7 @@ from dromon.coordinator import standing
 from dromon.coordinator.closing import Closing
 from dromon.coordinator.coordinator import Coordinator, Effect, Keep, Send
 from dromon.coordinator.door import Admitted
+from dromon.coordinator.leases import Leases
 from dromon.coordinator.peers import Peers
 from dromon.engines.kubernetes.pod import losses
 from dromon.engines.kubernetes.pod.handover import SURE, Office
@@ -29,6 +30,7 @@ from dromon.lifecycle import barrier, states
 from dromon.lifecycle import events as ev
 from dromon.lifecycle.gang import Gang
 from dromon.lifecycle.plan import GangPlan
+from dromon.units import format_duration
 
 # How the first pod ends. All but 0 have a TerminateJob policy, so that no pod is deleted.
 FEWER, GIVE_UP, TIME_OVER, STOPPED = 200, 201, 202, 203
@@ -72,6 +74,7 @@ class Shell:
             (event.member, event.run): None
             for _, event in history if isinstance(event, ev.MemberReady)
         }  # fmt: skip
+        self._leases = Leases(float(request["lease"]), float(request["grace"]))
         self.closing: Closing | None = None
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._member_of: dict[int, str] = {}
@@ -180,11 +183,20 @@ class Shell:
         if self._alone_at and self._alone_at <= now:
             self._alone_at = 0.0
             self._place()
-        self._is_sure()
+        if self._is_sure():
+            self._miss_the_silent(now)
         if self.gang.is_terminal and self.closing is None:
             self.closing = Closing(self)
         if self.closing is not None:
             self.closing.pass_time(now)
+
+    def _miss_the_silent(self, now: float) -> None:
+        """Who was not heard of until its lease was over has ended: an agent that cannot find us any
+        more, or hangs, while its pod is well as far as Volcano knows."""
+        runs = {name: m.run for name, m in self.gang.members.items() if m.is_live}
+        for name in self._leases.over(runs, now):
+            words = f"not heard of for {format_duration(self._leases.silence(name, now))}"
+            self.happen(ev.MemberLost(name, runs[name], words))
 
     def _tell_state(self) -> None:
         """What follows from what was heard, for whoever looks into the record."""
@@ -212,6 +224,7 @@ class Shell:
         member = admitted.member
         pod, _, node = admitted.place.partition("@")
         self._places[member] = (pod, node)
+        self._leases.hear(member, self._now())
         self._member_of[number], self._run_of[number] = member, admitted.run
         self._is_news = True
         if self.closing is not None:
@@ -224,6 +237,7 @@ class Shell:
         op, member = message.get("op"), self._member_of.get(number)
         if member is None:
             return
+        self._leases.hear(member, self._now())
         if op == "data":
             asked = self._reads.pop(int(message["id"]), None)
             if asked is not None:

@@ -43,6 +43,8 @@ class Stage:
         self.light = lightapp.build(str(folder / "light"), engine="kubernetes").path
         self.ports = (free_port(), free_port())
         self.first = "127.0.0.1"  # where the first pod is said to be
+        self.ways: dict[str, int] = {}  # member -> the port at which it looks for the coordinator
+        self.lease = 60.0
         self.pods: dict[str, subprocess.Popen[bytes]] = {}
         self.printed: dict[str, Path] = {}
         self.home = Record(str(folder / "store" / "jobs" / self.id))
@@ -62,7 +64,7 @@ class Stage:
             "name": "job", "roles": roles, "gang": gang_plan(self.id, self.job).to_json(),
             "framework": self.job.framework, "config": self.job.config, "checkpoints": kept,
             "payload": None, "python": sys.executable, "grace": self.job.stop_grace,
-            "lease": 60.0, "volumes": {}, "inherited": {}, "outputs": list(self.job.outputs),
+            "lease": self.lease, "volumes": {}, "inherited": {}, "outputs": list(self.job.outputs),
             "artifacts": {}, "supplied": [], "secret": None, "volcano": True,
             "store": {"path": str(self.store)} if self.store else None,
         }  # fmt: skip
@@ -82,7 +84,8 @@ class Stage:
         os.symlink(self.light, root / "light/light.pyz")
         role, _, index = member.rpartition("-")
         self.printed[member] = root / "printed"
-        words = [role, str(root), str(root / "last"), *map(str, self.ports), self.first]
+        line = self.ways.get(member, self.ports[0])
+        words = [role, str(root), str(root / "last"), str(line), str(self.ports[1]), self.first]
         with open(root / "printed", "wb") as out:
             self.pods[member] = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", START, self.light, *words],

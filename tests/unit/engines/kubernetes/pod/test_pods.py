@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.unit.agent.gate import Gate
 from tests.unit.engines.kubernetes.pod.stage import KEY, Stage
 
 from dromon.coordinator.proof import HEADER, proof
@@ -156,3 +157,57 @@ def test_one_that_nobody_can_come_for_any_more_does_not_seem_to_have_succeeded(s
     Path(job.home.run("worker-1", 1), "claim").unlink()
     assert job.code("worker-1") == 143
     assert job.last_words("worker-1")["exit"]["cause"] == "lost"
+
+
+@pytest.fixture
+def gate():
+    made = []
+
+    def make(job, member):
+        """Between this member and its coordinator."""
+        made.append(Gate(job.ports[0]))
+        job.ways[member] = made[-1].port
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_a_pod_whose_line_was_cut_comes_back_to_its_coordinator(stage, gate):
+    job = stage('while [ ! -e "$DROMON_CHECKPOINT_DIR/go" ]; do sleep 0.1; done', replicas=2)
+    way = gate(job, "worker-1")
+    job.start()
+    job.until(lambda: job.status().get("state") == "running")
+    way.cut()
+    way.mend()
+    job.until(lambda: way.lines >= 2)
+    Path(job.home.checkpoints, "go").touch()
+    assert job.codes() == {"worker-0": 0, "worker-1": 0}
+    assert job.status()["attempt"] == 1
+
+
+@pytest.mark.faults
+def test_a_pod_that_is_never_heard_of_again_is_missed_and_the_gang_gets_new_pods(stage, gate):
+    job = stage("sleep 600", replicas=2, stop_grace=0)
+    job.lease = 2.0
+    way = gate(job, "worker-1")
+    job.start()
+    job.until(lambda: job.status().get("state") == "running")
+    way.cut()
+    assert job.code("worker-0") == 143  # Volcano makes all pods anew
+    events = Path(job.home.path("events.jsonl")).read_text()
+    assert '"MemberLost", "member": "worker-1"' in events
+
+
+@pytest.mark.faults
+def test_a_stop_ends_though_one_pod_does_not_hear_of_it(stage, gate):
+    job = stage("sleep 600", replicas=2, stop_grace=0)
+    job.lease = 2.0
+    way = gate(job, "worker-1")
+    job.start()
+    job.until(lambda: job.status().get("state") == "running")
+    way.cut()
+    ask(job, "POST", "/stop", json.dumps({"by": "ann", "grace": 0.0}).encode())
+    assert job.code("worker-0") == 203
+    assert job.status()["state"] == "stopped"
