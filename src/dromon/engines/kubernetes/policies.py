@@ -22,6 +22,7 @@ ACTIONS = {"abort_job": "TerminateJob", "complete_job": "CompleteJob"}
 def policies(plan: GangPlan) -> list[dict[str, Any]]:
     return [
         *({"action": "TerminateJob", "exitCode": code} for code in volcano.RESERVED),
+        {"action": "TerminateJob", "exitCode": volcano.UNSTARTED},
         *_pending(plan),
         {"action": "RestartJob", "event": "PodEvicted"},
         {"action": "RestartJob", "event": "PodFailed"},

@@ -60,6 +60,7 @@ VOLCANO_VERSION = "volcano.sh/job-version"
 # How the first pod ends; all but 0 have a TerminateJob policy, so that no pod is deleted.
 FEWER, GIVE_UP, TIME_OVER, STOPPED = 200, 201, 202, 203
 RESERVED = (FEWER, GIVE_UP, TIME_OVER, STOPPED)
+UNSTARTED = 128  # of a container whose command the runtime cannot start: there is no such program
 RELEASED = 143  # as on SIGTERM: Volcano gives the job new pods
 
 # Phases of a Volcano Job after which nothing happens to it.

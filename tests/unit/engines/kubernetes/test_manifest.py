@@ -66,6 +66,7 @@ def test_a_gang_of_two_is_one_task_with_everything_said(make_request):
                     {"action": "TerminateJob", "exitCode": 201},
                     {"action": "TerminateJob", "exitCode": 202},
                     {"action": "TerminateJob", "exitCode": 203},
+                    {"action": "TerminateJob", "exitCode": 128},
                     {"action": "RestartJob", "event": "PodEvicted"},
                     {"action": "RestartJob", "event": "PodFailed"},
                 ],
@@ -191,7 +192,7 @@ def test_roles_become_tasks_in_the_order_of_ranks(make_request, framework, roles
 
 def test_volcano_is_never_told_to_end_a_job_while_it_still_makes_its_pods(make_request):
     found = make_request(policies={"pending:300ms": "abort_job"})["objects"][0]["spec"]["policies"]
-    assert found[4]["timeout"] == "2s"
+    assert found[5]["timeout"] == "2s"
 
 
 def test_a_gang_may_start_with_fewer(make_request):
@@ -207,10 +208,10 @@ def test_a_gang_may_start_with_fewer(make_request):
 def test_a_job_that_waits_too_long_is_ended_by_volcano(make_request):
     policies = {"pending:10m": "abort_job", "pending:2.5s": "complete_job"}
     found = make_request(policies=policies)["objects"][0]["spec"]["policies"]
-    assert found[4] == {"action": "CompleteJob", "event": "PodPending", "timeout": "2500ms"}
-    assert [p["event"] for p in found[5:]] == ["PodEvicted", "PodFailed"]
+    assert found[5] == {"action": "CompleteJob", "event": "PodPending", "timeout": "2500ms"}
+    assert [p["event"] for p in found[6:]] == ["PodEvicted", "PodFailed"]
     long = make_request(policies={"pending:12d": "abort_job"})["objects"][0]["spec"]["policies"]
-    assert long[4]["timeout"] == "1036800s"
+    assert long[5]["timeout"] == "1036800s"
 
 
 def test_values_of_secrets_are_beside_the_request(make_launch, target):

@@ -33,6 +33,7 @@ RELEASED = 128 + signal.SIGTERM  # Volcano gives the job new pods
 # The first pod's end has Volcano delete whoever it believes to be running: it learns of the others'
 # ends a second or two late, and their output would go with them.
 OTHERS_SEEN = 3.0
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 0.0)  # seconds after each attempt to begin
 
 
 def main(role: str, at: Places = Places()) -> int:  # noqa: B008 - a value that never changes
@@ -41,12 +42,9 @@ def main(role: str, at: Places = Places()) -> int:  # noqa: B008 - a value that 
     name = f"{role}-{os.environ.get('VC_TASK_INDEX') or os.environ.get('VK_TASK_INDEX') or 0}"
     record = Record(at.record)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGCHLD))
-    try:
-        at.join_parts()
-        member.lay_out_record(record, request, name, at)
-    except OSError as error:
-        print(f"cannot begin: {error}", file=sys.stderr, flush=True)
-        return 70
+    code = _settle_in(request, name, record, at)
+    if code:
+        return code
     is_first = name == places.first_member(request)
     if not is_first and not company.is_sure(request):
         restarts = int(os.environ.get("DROMON_VERSION") or 0)
@@ -69,6 +67,25 @@ def main(role: str, at: Places = Places()) -> int:  # noqa: B008 - a value that 
     if is_first and code in RESERVED and not request["store"] and not alone:
         time.sleep(OTHERS_SEEN)
     return code
+
+
+def _settle_in(request: Mapping[str, Any], name: str, record: Record, at: Places) -> int:
+    """The pod's exit code if it cannot begin. A store that is away for a moment is waited for; an
+    end without a word would have Volcano make all pods anew, again and again."""
+    trouble = ""
+    for pause in PAUSES:
+        try:
+            at.join_parts()
+            member.lay_out_record(record, request, name, at)
+            return 0
+        except OSError as error:
+            trouble = f"the pod cannot begin: {error}"
+        if signal.sigtimedwait((signal.SIGTERM,), pause):
+            return RELEASED
+    print(trouble, file=sys.stderr, flush=True)
+    said = verdict.Exit(cause=verdict.INTERNAL, message=trouble).to_json()
+    _leave(lastwords.compose(name, {1: said}, None), at.last_words)
+    return GIVE_UP
 
 
 def _fork(run: Callable[[], int]) -> int:
@@ -170,8 +187,12 @@ def _say_last_words(name: str, record: Record, home: str, path: str) -> None:
                 standing = json.load(file)
     except (OSError, ValueError):
         pass
+    _leave(lastwords.compose(name, exits, standing), path)
+
+
+def _leave(words: str, path: str) -> None:
     try:
         with open(path, "w", encoding="utf-8") as file:
-            file.write(lastwords.compose(name, exits, standing))
+            file.write(words)
     except OSError as error:
         print(f"cannot leave a termination message: {error}", file=sys.stderr, flush=True)

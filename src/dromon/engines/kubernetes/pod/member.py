@@ -6,7 +6,9 @@ import json
 import os
 import shlex
 import shutil
+import sys
 import tarfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,8 +38,6 @@ def lay_out_record(record: Record, request: Mapping[str, Any], name: str, at: Pl
             os.symlink(kept, record.checkpoints)
     else:
         os.makedirs(record.checkpoints, exist_ok=True)
-    if request["payload"] is not None:
-        _unpack(at.blob(request, places.FUNCTION), f"{at.run}/function")
     _lay_out_programs(str(request["python"]), at)
 
 
@@ -85,8 +85,8 @@ def _command(request: Mapping[str, Any], command: Any, at: Places) -> Any:
 
 
 def _python(request: Mapping[str, Any], at: Places) -> str:
-    own = f"{at.environment}/bin/python"
-    return own if os.path.exists(own) else str(request["python"])
+    is_shipped = places.ENVIRONMENT in request["artifacts"]
+    return f"{at.environment}/bin/python" if is_shipped else str(request["python"])
 
 
 def _environment(
@@ -95,7 +95,8 @@ def _environment(
     """What the image says stays; what was for this process alone goes."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("DROMON_")}
     # What is shipped comes first, then what the image has, then what it has by another name.
-    shipped = [f"{at.environment}/bin"] if os.path.isdir(f"{at.environment}/bin") else []
+    is_shipped = places.ENVIRONMENT in request["artifacts"]
+    shipped = [f"{at.environment}/bin"] if is_shipped else []
     env["PATH"] = ":".join([*shipped, env.get("PATH", os.defpath), at.programs])
     # `import dromon` for context() works in any environment, without installing it there.
     light = f"{at.root}/light/light.pyz"
@@ -106,11 +107,24 @@ def _environment(
     return {**env, **request["inherited"], **asked["env"]}
 
 
+def unpack(request: Mapping[str, Any], at: Places) -> None:
+    """What the job ships beside its code, as far as it is not there yet. OSError: in words."""
+    wanted = {places.ENVIRONMENT: at.environment, places.FUNCTION: f"{at.run}/function"}
+    for name, folder in wanted.items():
+        if name in request["artifacts"] and not os.path.isdir(folder):
+            what = name.partition(".")[0]
+            try:
+                _unpack(at.blob(request, name), folder)
+            except FileNotFoundError as error:
+                raise OSError(f"the {what} is not in the store: {error.filename}") from None
+            except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
+                raise OSError(f"the {what} cannot be unpacked: {error}") from None
+
+
 def _unpack(archive: str, folder: str) -> None:
-    if os.path.isdir(folder):
-        return
     partial = f"{folder}.partial"
-    os.makedirs(partial, exist_ok=True)
+    shutil.rmtree(partial, ignore_errors=True)
+    os.makedirs(partial)
     with tarfile.open(archive) as tar:
         # Packed by our own client for this very job.
         trusted = getattr(tarfile, "fully_trusted_filter", None)
@@ -119,11 +133,16 @@ def _unpack(archive: str, folder: str) -> None:
 
 
 def fetch(at: Places = Places()) -> int:  # noqa: B008 - a value that never changes
-    """The init container: unpack the environment before the member's container starts."""
-    with open(at.request, encoding="utf-8") as file:
-        request = json.load(file)
-    at.join_parts()
-    _unpack(at.blob(request, places.ENVIRONMENT), at.environment)
+    """The init container: unpack the environment before the member's container starts. One that
+    fails has Volcano make all pods anew, at once and for ever; so it never does, and the agent,
+    which has retries and a verdict, tries again."""
+    try:
+        with open(at.request, encoding="utf-8") as file:
+            request = json.load(file)
+        at.join_parts()
+        unpack(request, at)
+    except OSError as error:
+        print(error, file=sys.stderr, flush=True)
     return 0
 
 

@@ -11,23 +11,23 @@ from dromon.agent.files import write_small
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
 from dromon.agent.workplace import Workplace
-from dromon.engines.kubernetes.pod import objects
+from dromon.engines.kubernetes.pod import member, objects
 from dromon.engines.kubernetes.pod.places import CODE, Places
 
 
 class Pod(Workplace):
     def __init__(
-        self, request: Mapping[str, Any], member: str, record: Record, places: Places
+        self, request: Mapping[str, Any], name: str, record: Record, places: Places
     ) -> None:
-        super().__init__(request, member, record, places.run, places.blob(request, CODE))
+        super().__init__(request, name, record, places.run, places.blob(request, CODE))
         self._home = Record(places.home(request))
         self._has_store = bool(request["store"])
         self._places = places
         self.is_orphan = False
 
     def log_file(self, name: str) -> str:
-        member, run, end = name.split(".", 2)
-        return self._record.path(f"{member}.{run}", end)
+        who, run, end = name.split(".", 2)
+        return self._record.path(f"{who}.{run}", end)
 
     def prepare(self, plan: AgentPlan) -> None:
         """A run's directory is the store's: its log and its exit record are safe at once. What is
@@ -37,6 +37,10 @@ class Pod(Workplace):
             there = self._home.run(plan.member, plan.run)
             os.makedirs(there, mode=0o755, exist_ok=True)
             os.symlink(there, run)
+        member.unpack(self._request, self._places)
+        code = self._places.blob(self._request, CODE)
+        if CODE in self._request["artifacts"] and not os.path.exists(code):
+            raise FileNotFoundError(f"the code is not in the store: {code}")
         role = self._request["roles"][plan.member.rpartition("-")[0]]
         environ = {**role["env"], **self._places.supplied(self._request)}
         for name, volume in self._request["volumes"].items():

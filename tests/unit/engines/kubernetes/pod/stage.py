@@ -40,14 +40,16 @@ class Stage:
         self.job = Job.from_data({"name": "job", **job})
         self.id = "job-aaaaaa"
         self.store = folder / "store" if has_store else None
+        self.home = Record(str(folder / "store" / "jobs" / self.id))
         self.light = lightapp.build(str(folder / "light"), engine="kubernetes").path
         self.ports = (free_port(), free_port())
         self.first = "127.0.0.1"  # where the first pod is said to be
         self.ways: dict[str, int] = {}  # member -> the port at which it looks for the coordinator
         self.lease = 60.0
+        self.artifacts: dict[str, Any] = {}
+        self.checkpoints = f"{self.home.root}/checkpoints" if has_store else ""
         self.pods: dict[str, subprocess.Popen[bytes]] = {}
         self.printed: dict[str, Path] = {}
-        self.home = Record(str(folder / "store" / "jobs" / self.id))
 
     @property
     def request(self) -> dict[str, Any]:
@@ -59,13 +61,13 @@ class Stage:
             }
             for name, role in self.job.roles.items()
         }  # fmt: skip
-        kept = f"{self.home.root}/checkpoints" if self.store else ""
         return {
             "name": "job", "roles": roles, "gang": gang_plan(self.id, self.job).to_json(),
-            "framework": self.job.framework, "config": self.job.config, "checkpoints": kept,
+            "framework": self.job.framework, "config": self.job.config,
+            "checkpoints": self.checkpoints,
             "payload": None, "python": sys.executable, "grace": self.job.stop_grace,
             "lease": self.lease, "volumes": {}, "inherited": {}, "outputs": list(self.job.outputs),
-            "artifacts": {}, "supplied": [], "secret": None, "volcano": True,
+            "artifacts": self.artifacts, "supplied": [], "secret": None, "volcano": True,
             "store": {"path": str(self.store)} if self.store else None,
         }  # fmt: skip
 

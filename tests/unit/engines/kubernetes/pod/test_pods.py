@@ -101,8 +101,7 @@ def test_a_pod_that_is_told_to_end_ends_with_143_and_its_member_has_its_grace(st
 
 def test_new_pods_go_on_where_the_old_ones_were_and_no_retry_is_used(stage):
     job = stage(
-        "echo . >> $DROMON_CHECKPOINT_DIR/tries; echo up; "
-        "[ $(wc -l < $DROMON_CHECKPOINT_DIR/tries) -lt 4 ] && sleep 60; true",
+        'echo . >> $DROMON_CHECKPOINT_DIR/tries; echo up; [ "$DROMON_RUN" = 1 ] && sleep 60; true',
         replicas=2,
     )
     job.start()
@@ -113,6 +112,7 @@ def test_new_pods_go_on_where_the_old_ones_were_and_no_retry_is_used(stage):
     assert job.codes() == {"worker-0": 0, "worker-1": 0}
     status = job.status()
     assert (status["attempt"], status["retries_used"]) == (2, 0)
+    assert Path(job.home.checkpoints, "tries").read_text() == ".\n" * 4
 
 
 def test_a_job_that_was_over_sends_new_pods_away(stage):
