@@ -135,7 +135,7 @@ class Jobs:
         live, record = (None, told) if over else (told, None)
         found = status.of_facts(job, pods, live, record, self.on, self._priorities(job, pods))
         if not over and not found.attempt:
-            self._end_overdue(job)
+            self._end_hopeless(job, pods)
         return found
 
     def _priorities(self, job: Object, pods: dict[str, PodFacts]) -> dict[str, int]:
@@ -147,10 +147,11 @@ class Jobs:
             self._values.setdefault(name, 0)  # there is none, or we may not look
         return self._values
 
-    def _end_overdue(self, job: Object) -> None:
-        """Whoever looks at a job that has waited longer than it may helps Volcano to end it."""
+    def _end_hopeless(self, job: Object, pods: dict[str, PodFacts]) -> None:
+        """Whoever looks at a job that has waited longer than it may, or cannot ever start, helps
+        Volcano to end it."""
         now = time.time()
-        call = calls.overdue(job, now)
+        call = calls.overdue(job, now) or calls.unstartable(job, pods)
         id = str(job["metadata"]["name"])
         if call is not None and now > self._ended_at.get(id, 0.0) + calls.LATE:
             self._ended_at[id] = now
@@ -196,6 +197,9 @@ class Jobs:
             self.carry_out(calls.command(job, "TerminateJob"))
 
     def carry_out(self, call: Call) -> None:
+        if call.trouble:  # the pods that could tell of it go
+            noted = {"metadata": {"annotations": {volcano.TROUBLE: call.trouble}}}
+            self.api.patch(JOB, call.namespace, call.job, noted)
         if call.verb == "create":
             self.api.create(call.kind, call.namespace, call.body)
         else:

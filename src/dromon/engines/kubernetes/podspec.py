@@ -15,7 +15,7 @@ from dromon.engines.kubernetes.merging import merged
 from dromon.engines.kubernetes.target import Target
 from dromon.spec import Resources, Role
 
-MAIN, FETCH = "main", "fetch"
+MAIN, FETCH = "main", volcano.FETCH
 LIGHT, REQUEST, SECRET = "/dromon/light", "/dromon/request", "/dromon/secret"
 RUN, CODE, STORE = "/dromon/run", "/dromon/code", "/dromon/store"
 SUPPLIED = "/dromon/supplied"  # values of secrets, from a Secret that the job names

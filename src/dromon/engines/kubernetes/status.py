@@ -221,6 +221,8 @@ def _without_word(
         if cause == causes.STOPPED:
             return state, wording.stopped(attempt, "", started=True)
         return state, Verdict(cause, "over its max_duration", attempt=attempt)
+    if (trouble := (job["metadata"].get("annotations") or {}).get(volcano.TROUBLE)) is not None:
+        return states.FAILED, Verdict(causes.ENVIRONMENT, str(trouble), attempt=attempt)
     failed = first_failure(job, found, attempt)
     if failed is not None:
         return states.FAILED, failed

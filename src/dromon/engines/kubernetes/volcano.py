@@ -60,6 +60,8 @@ VOLCANO_VERSION = "volcano.sh/job-version"
 # How the first pod ends; all but 0 have a TerminateJob policy, so that no pod is deleted.
 FEWER, GIVE_UP, TIME_OVER, STOPPED = 200, 201, 202, 203
 RESERVED = (FEWER, GIVE_UP, TIME_OVER, STOPPED)
+FETCH = "fetch"  # the container that unpacks what the pod is shipped, before the member's starts
+TROUBLE = "dromon.io/trouble"  # an annotation: why whoever looked had the job ended
 UNSTARTED = 128  # of a container whose command the runtime cannot start: there is no such program
 RELEASED = 143  # as on SIGTERM: Volcano gives the job new pods
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dromon.engines.kubernetes import pods as podfacts
+from dromon.engines.kubernetes import volcano
 from dromon.engines.kubernetes.status import phase, status
 
 T0 = "2026-11-15T18:00:00Z"
@@ -384,3 +385,11 @@ def test_a_plain_job_that_failed_has_its_pods_cause():
     assert (found.state, found.ended) == ("failed", START + 99)
     assert found.verdict["cause"] == "out_of_memory"
     assert found.verdict["message"].startswith("main-0 was killed by SIGKILL: out of memory")
+
+
+def test_one_that_was_ended_because_it_could_never_start_says_so():
+    given = job("Terminated")
+    given["metadata"].setdefault("annotations", {})[volcano.TROUBLE] = "worker-0 could not start"
+    found = of(given)
+    assert (found.state, found.verdict["cause"]) == ("failed", "environment")
+    assert found.verdict["message"] == "worker-0 could not start"

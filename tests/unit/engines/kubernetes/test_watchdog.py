@@ -3,8 +3,8 @@
 import pytest
 from clusterview import Cluster
 
-from dromon.engines.kubernetes import volcano
-from dromon.engines.kubernetes.calls import overdue
+from dromon.engines.kubernetes import pods, volcano
+from dromon.engines.kubernetes.calls import overdue, unstartable
 from dromon.engines.kubernetes.watchdog import look
 
 
@@ -206,3 +206,26 @@ def test_a_job_that_has_waited_too_long_is_ended_by_a_command():
     assert (call.verb, call.body["action"]) == ("create", "TerminateJob")
     assert overdue(waits("Running"), begin + 130) is None
     assert overdue(waits(timeout="1h"), begin + 130) is None
+
+
+def unstarted(name, code):
+    """A pod whose container of this name ended so."""
+    over = {"name": name, "state": {"terminated": {"exitCode": code, "reason": "StartError"}}}
+    kind = "initContainerStatuses" if name == "fetch" else "containerStatuses"
+    return pods.facts(
+        {"metadata": {"name": "j-worker-0"}, "status": {"phase": "Failed", kind: [over]}}
+    )
+
+
+def test_a_job_whose_init_container_cannot_be_started_is_ended_and_noted_why():
+    job = {"metadata": {"name": "j", "uid": "u", "namespace": "n"}, "spec": {"tasks": []}}
+
+    def asked(name, code, job=job):
+        return unstartable(job, {"worker-0": unstarted(name, code)})
+
+    call = asked("fetch", 128)
+    assert (call.body["action"], call.job) == ("TerminateJob", "j")
+    assert "could not start" in call.trouble
+    assert asked("fetch", 1) is None
+    assert asked("main", 128) is None  # Volcano sees that by itself
+    assert asked("fetch", 128, {**job, "spec": {"template": {}}}) is None
