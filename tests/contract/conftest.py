@@ -56,6 +56,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         file.write_text(json.dumps({**before, **found}, indent=1, sort_keys=True) + "\n")
 
 
+closing: list[Callable[[], None]] = []  # benches that are open
+
+
 @pytest.fixture(scope="session", params=BENCHES)
 def engine_bench(
     request: pytest.FixtureRequest, lacking: Callable[[str], NoReturn]
@@ -65,7 +68,26 @@ def engine_bench(
         lacking(reason)
     home = Path(tempfile.mkdtemp(prefix="dromon-", dir="/tmp"))
     bench = BENCHES[request.param](home)
+    closing.append(lambda: close(bench, home))
     yield bench
+    leave()
+
+
+def leave() -> None:
+    while closing:
+        closing.pop()()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """A cluster takes some of a core while it is up, so it goes with the last test that is for it:
+    here they follow each other, whoever else works beside."""
+    yield
+    if CHOSEN and nextitem is not None and nextitem.path.parent != Path(__file__).parent:
+        leave()
+
+
+def close(bench: Bench, home: Path) -> None:
     alone = bench.until(lambda: not bench.survivors(), timeout=10)
     left = bench.survivors()
     bench.close()
