@@ -30,8 +30,10 @@ Tell = Callable[[str], None]
 UP_SECONDS = 180.0  # far beyond what it needs, for a machine that has other work
 FURNISH_SECONDS = 60.0  # the same
 # Without Hadoop's native library a node runs a chmod for each file it unpacks, tens of thousands
-# for a large environment: VFORK halves what a process costs.
+# for a large environment: VFORK halves what a process costs. A quarter of what a start costs is the
+# checking of classes, which are Hadoop's own here.
 JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+       "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote",
        "-Djava.net.preferIPv4Stack=true", "-Djdk.lang.Process.launchMechanism=VFORK")  # fmt: skip
 # Whom a daemon reports to: without that one it cannot become ready, and nobody need wait for it.
 NEEDS = {"namenode": "datanode", "datanode": "namenode", "node": "resourcemanager"}
