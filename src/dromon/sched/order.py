@@ -110,8 +110,8 @@ class LeafWalk:
             self._move(self._passed)
         heap = self.heap
         if heap is None:
-            if not self.opened and self._begin():
-                return self.next
+            if not self.opened and (first := self._begin()) is not None:
+                return first
             heap = self._fill()
         is_short = self.blocked >= PLANNED
         if is_short and is_shut(self.leaf, self.shut):
@@ -134,18 +134,18 @@ class LeafWalk:
             return self.next
         return None
 
-    def _begin(self) -> bool:
+    def _begin(self) -> Job | None:
         """The very first is known without looking at everybody."""
         leaf = self.leaf
         if leaf.rule.aging or self.seen or self.blocked:
-            return False
+            return None
         if leaf.past is not None:
             leaf.weigh_users(self.now)
         if not leaf.firsts:
-            return False
+            return None
         first = leaf.firsts[0]
         self.next, self.cursor = self.cluster.jobs[first[3]], first[4]
-        return True
+        return self.next
 
     def _settle(self, cursor: Cursor) -> bool:
         """Move it on past those that cannot matter; False: it has moved, or is at the end."""
