@@ -172,6 +172,8 @@ def test_a_change_of_size_under_way_goes_on(bench, home, grows):
     again(bench, home)
     job = bench.arbiter.jobs[job.id]
     assert (job.state, len(job.placement)) == ("restarting", held)
+    kinds = [event["kind"] for _, event in bench.journal.events(job.id)]
+    assert kinds.count("ResizeRequested") == 1  # the scheduler knows that they go
     bench.exit(job, 143)
     bench.start(job)
     assert (job.state, job.gang.attempt, job.gang.retries_used) == ("running", 2, 0)
