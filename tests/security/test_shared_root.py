@@ -15,6 +15,8 @@ import pytest
 from bench import eventually, is_alive
 from people import Machine, User, end_all
 
+from dromon.engines.local.shared.fences import whose
+
 SMALL = ("--cpus", "0.1", "queue=research")
 
 
@@ -98,9 +100,9 @@ def test_members_of_a_shared_machine_are_their_users_and_nobody_elses(fenced: Ma
     ann.until(id, "running")
     try_all = f"for n in 0 1; do : <>{devices}/FAKE-$n; done"
     assert "Permission denied" in bob.run("bash", "-c", try_all).stderr
-    assert (devices / "FAKE-0").stat().st_uid == ann.uid
+    assert whose(str(devices / "FAKE-0")) == ann.uid
     ann("stop", id, "--grace", "0")
-    eventually(lambda: (devices / "FAKE-0").stat().st_uid == 0, "it stays hers")
+    eventually(lambda: whose(str(devices / "FAKE-0")) == 0, "it stays hers")
 
 
 def test_daemons_hear_from_the_arbiter_which_gpus_there_are(fenced: Machine):
@@ -119,7 +121,7 @@ def test_a_gate_opened_behind_roots_back_is_closed_again(fenced: Machine):
     ann.until(id, "running")
     os.chown(gate, 0, 0)
     gate.chmod(0o666)  # as the helper of NVIDIA's driver does
-    eventually(lambda: gate.stat().st_uid == ann.uid, "it stays open")
+    eventually(lambda: whose(str(gate)) == ann.uid, "it stays open")
     assert "Permission denied" in bob.run("bash", "-c", f": <>{gate}").stderr
 
 
@@ -177,7 +179,7 @@ def test_roots_part_killed_and_started_again_finds_members_and_gates_as_they_wer
     try:
         eventually(lambda: arbiter_of(fenced) != arbiter, "no arbiter came")
         assert ann.state(id) == "running"
-        assert gate.stat().st_uid == ann.uid
+        assert whose(str(gate)) == ann.uid
         second = ann.submit("--gpus", "1", *SMALL, "--", "true")
         ann.until(second, "succeeded")
     finally:

@@ -4,23 +4,29 @@ Each user has one cgroup, and all their members are in it. It may use as much me
 has given them in all, and when processors are short, they are divided as it has given them. How a
 user divides that among their own members is theirs: the cgroup is their own to divide further.
 
-The gate of a GPU is its device file: it belongs to the user who has the GPU, and to root while
-nobody has it. Its group is the arbiter's own, which looks who is on which GPU. NVIDIA's driver may
-put its files right again by a helper of root's that any program can call; so they are looked at
-every two seconds, and `words` says where that helper is not switched off. Runs as root.
+The gate of a GPU is its device file. It is root's; its group is the arbiter's own, which looks who
+is on which GPU; and an entry in its access control list is for the user who has the GPU. It is not
+given to that user as their own: NVIDIA's libraries give the file back to everybody wherever they
+may, that is in the hands of its owner and of root. What a program of root's has opened so is closed
+again by the next look, twice a second; `words` says where the driver is not told to leave its files
+alone. Runs as root.
 """
 
+import errno
 import grp
 import logging
 import os
 import pwd
 import re
+import struct
 
 from dromon.engines.local.shared.orders import EVERYBODY
 
 log = logging.getLogger("dromon.warden")
 MOUNT = "/sys/fs/cgroup"
 NAME = "dromon"
+WANTED = "+memory +cpu"  # of version 2
+ACL = "system.posix_acl_access"
 PARAMETERS = "/proc/driver/nvidia/params"
 FAKE_DEVICES = "DROMON_FAKE_DEVICES"  # a folder whose files stand for those of pretended GPUs
 
@@ -48,14 +54,9 @@ class Fence:
                 self._bases[name] = base
             self.version = 1
         elif "" in own:
-            here = os.path.join(mount, own[""].lstrip("/"))
-            # A group that hands its controllers on has no processes of its own.
-            os.makedirs(os.path.join(here, "arbiter"), exist_ok=True)
-            _write(os.path.join(here, "arbiter"), "cgroup.procs", str(os.getpid()))
-            _write(here, "cgroup.subtree_control", "+memory +cpu")
-            base = os.path.join(here, NAME)
+            base = os.path.join(handing_on(os.path.join(mount, own[""].lstrip("/")), mount), NAME)
             os.makedirs(base, exist_ok=True)
-            _write(base, "cgroup.subtree_control", "+memory +cpu")
+            _write(base, "cgroup.subtree_control", WANTED)
             self._bases[""] = base
             self.version = 2
 
@@ -71,7 +72,7 @@ class Fence:
             if name == "memory":
                 _try(path, "memory.use_hierarchy", "1")
             if self.version == 2:
-                _write(path, "cgroup.subtree_control", "+memory +cpu")
+                _write(path, "cgroup.subtree_control", WANTED)
                 os.mkdir(os.path.join(path, "agents"))
                 for each in ("cgroup.procs", "cgroup.subtree_control", "agents/cgroup.procs"):
                     os.chown(os.path.join(path, each), uid, -1)
@@ -116,6 +117,33 @@ class Fence:
         }
 
 
+def handing_on(own: str, mount: str, wanted: str = WANTED) -> str:
+    """Of version 2: our own group if it can hand these controllers on, else the nearest one above
+    that can. In a container one's own group often has none, for nobody has given it any."""
+    names = {word.lstrip("+") for word in wanted.split()}
+    at, trouble = os.path.normpath(own), ""
+    while at.startswith(os.path.normpath(mount)):
+        try:
+            if names <= _words(at, "cgroup.subtree_control"):
+                return at
+            if names <= _words(at, "cgroup.controllers"):
+                if at == os.path.normpath(own) and at != os.path.normpath(mount):
+                    # A group that hands its controllers on has no processes of its own.
+                    os.makedirs(os.path.join(at, "arbiter"), exist_ok=True)
+                    _write(os.path.join(at, "arbiter"), "cgroup.procs", str(os.getpid()))
+                _write(at, "cgroup.subtree_control", wanted)
+                return at
+        except OSError as error:  # not ours to change, or others are in it
+            trouble = trouble or f"; {at}: {error.strerror}"
+        at = os.path.dirname(at)
+    raise OSError(errno.ENOENT, f"no cgroup above this process hands on {wanted}{trouble}")
+
+
+def _words(folder: str, name: str) -> set[str]:
+    with open(os.path.join(folder, name)) as file:
+        return set(file.read().split())
+
+
 class Gates:
     """The device files of GPUs, by number. `group`: who may look at all of them, the arbiter."""
 
@@ -124,15 +152,15 @@ class Gates:
         self._group = group
         self._is_undone = _driver_undoes(parameters)
         self._before = {n: os.stat(path) for n, path in paths.items()}
-        self._owners: dict[int, int] = {}
-        for number, was in self._before.items():
-            # One that is closed to others was given by an earlier life: its user still has it.
-            self._owners[number] = 0 if was.st_mode & 0o006 else was.st_uid
+        # One that is closed to others was given by an earlier life: its user still has it.
+        users = {n: whose(path) for n, path in paths.items()}
+        self._users = {n: 0 if uid == EVERYBODY else uid for n, uid in users.items()}
+        for number in paths:
             self._close(number)
 
     def give(self, number: int, uid: int) -> None:
         if number in self._paths:
-            self._owners[number] = uid
+            self._users[number] = uid
             self._close(number)
 
     def take(self, number: int) -> None:
@@ -141,28 +169,33 @@ class Gates:
     def look(self) -> None:
         """Somebody may have opened them again."""
         for number, path in self._paths.items():
-            found = os.stat(path)
-            owner, mode = self._wanted(number)
-            if (found.st_uid, found.st_gid, found.st_mode & 0o777) != (owner, self._group, mode):
+            found, uid = os.stat(path), self._users[number]
+            is_open = bool(found.st_mode & 0o006)
+            if is_open != (uid == EVERYBODY) or found.st_gid != self._group or whose(path) != uid:
                 log.warning("%s was open to others, and is closed again", path)
                 self._close(number)
 
-    def _wanted(self, number: int) -> tuple[int, int]:
-        owner = self._owners[number]
-        return (0, 0o666) if owner == EVERYBODY else (owner, 0o660)
-
     def _close(self, number: int) -> None:
         """First to all, so that nobody finds it open in between."""
-        path, (owner, mode) = self._paths[number], self._wanted(number)
+        path, uid = self._paths[number], self._users[number]
         os.chmod(path, 0o600)
-        os.chown(path, owner, self._group)
-        os.chmod(path, mode)
+        _forget_acl(path)
+        os.chown(path, 0, self._group)
+        os.chmod(path, 0o666 if uid == EVERYBODY else 0o660)
+        if uid not in (0, EVERYBODY):
+            try:
+                os.setxattr(path, ACL, _acl(uid))
+            except OSError as error:
+                if error.errno != errno.ENOTSUP:
+                    raise
+                os.chown(path, uid, self._group)  # no lists here: theirs as long as they have it
 
     def open(self) -> None:
         """As they were before; as the driver makes them, if an earlier life had closed them."""
         for number, path in self._paths.items():
             was = self._before[number]
             is_ours = not was.st_mode & 0o006
+            _forget_acl(path)
             os.chown(path, 0, 0 if is_ours else was.st_gid)
             os.chmod(path, 0o666 if is_ours else was.st_mode & 0o7777)
 
@@ -170,13 +203,40 @@ class Gates:
     def words(self) -> dict[str, str]:
         if not self._paths:
             return {}
-        how = "by the device file, which belongs to the user who has the GPU"
+        how = "by the device file, which only the user who has the GPU may open"
         if self._is_undone:
             how += (
-                "; NVIDIA's driver may open it again, and it is closed within two seconds "
+                "; a program of root's that uses NVIDIA's driver opens it to all for a moment "
                 "(options nvidia NVreg_ModifyDeviceFiles=0 puts an end to that)"
             )
         return {"gpus": how}
+
+
+def whose(path: str) -> int:
+    """The user who may open this gate; root while nobody has it, everybody when it is open."""
+    found = os.stat(path)
+    if found.st_mode & 0o006:
+        return EVERYBODY
+    try:
+        data = os.getxattr(path, ACL)
+    except OSError:
+        return found.st_uid
+    entries = struct.iter_unpack("<HHI", data[4:])
+    return next((id for tag, _, id in entries if tag == 2), found.st_uid)
+
+
+def _acl(uid: int) -> bytes:
+    """Root and the group may read and write, and so may this user; nobody else may anything."""
+    nobody, may = 0xFFFFFFFF, 6
+    rows = ((1, may, nobody), (2, may, uid), (4, may, nobody), (16, may, nobody), (32, 0, nobody))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *row) for row in rows)
+
+
+def _forget_acl(path: str) -> None:
+    try:
+        os.removexattr(path, ACL)
+    except OSError:  # it has none
+        pass
 
 
 def device_files(fake: int, folder: str = "/dev") -> dict[int, str]:

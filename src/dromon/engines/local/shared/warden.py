@@ -31,7 +31,7 @@ from dromon.errors import DromonError, UsageError
 log = logging.getLogger("dromon.warden")
 LAUNCHER_FD = 3
 MOST = 8  # launchers of one user
-LOOK = 2.0  # seconds between two looks at the gates
+LOOK = 0.5  # seconds between two looks at the gates
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dromon.engines.local.shared.fences import Gates, device_files, own_group
+from dromon.engines.local.shared.fences import Gates, device_files, handing_on, own_group, whose
 from dromon.engines.local.shared.orders import EVERYBODY
 
 ARBITER, ANN, BOB = 61001, 61002, 61003
@@ -68,9 +68,17 @@ def test_only_its_user_and_the_arbiter_open_a_gpu(nodes):
     assert found == {(0, 0o666)}
 
 
-def owner(path: Path) -> tuple[int, int, int]:
-    found = path.stat()
-    return found.st_uid, found.st_gid, found.st_mode & 0o777
+def test_who_has_a_gpu_cannot_open_it_to_others(nodes):
+    """As NVIDIA's libraries try to, in the hands of whoever uses them."""
+    Gates(device_files(0, str(nodes)), ARBITER).give(0, ANN)
+    if (nodes / "nvidia0").stat().st_uid == ANN:
+        pytest.skip("this filesystem has no access control lists")
+    for command in (f"chmod 666 {nodes}/nvidia0", f"setfacl -m o:rw {nodes}/nvidia0"):
+        subprocess.run(
+            ["bash", "-c", command], user=ANN, group=ANN, extra_groups=[], cwd="/",
+            capture_output=True, check=False,
+        )  # fmt: skip
+    assert who(nodes / "nvidia0") == ["arbiter", "ann"]
 
 
 def test_a_gate_that_the_driver_opens_again_is_closed(nodes):
@@ -78,17 +86,18 @@ def test_a_gate_that_the_driver_opens_again_is_closed(nodes):
     gates.give(0, ANN)
     os.chown(nodes / "nvidia0", 0, 0)
     os.chmod(nodes / "nvidia0", 0o666)
+    assert whose(str(nodes / "nvidia0")) == EVERYBODY
     gates.look()
-    assert owner(nodes / "nvidia0") == (ANN, ARBITER, 0o660)
+    assert who(nodes / "nvidia0") == ["arbiter", "ann"]
 
 
 def test_in_the_wardens_next_life_running_members_keep_their_gpus(nodes):
     Gates(device_files(0, str(nodes)), ARBITER).give(0, ANN)
     gates = Gates(device_files(0, str(nodes)), ARBITER)
-    assert owner(nodes / "nvidia0") == (ANN, ARBITER, 0o660)
-    assert owner(nodes / "nvidia3") == (0, ARBITER, 0o660)
+    assert who(nodes / "nvidia0") == ["arbiter", "ann"]
+    assert who(nodes / "nvidia3") == ["arbiter"]
     gates.open()
-    assert owner(nodes / "nvidia0") == (0, 0, 0o666)
+    assert who(nodes / "nvidia0") == ["arbiter", "ann", "bob"]
 
 
 def test_it_is_said_where_the_driver_may_undo_it(nodes, tmp_path):
@@ -109,3 +118,36 @@ def test_a_group_that_others_share_opens_nothing_for_the_arbiter():
     if shared is None:
         pytest.skip("no two accounts here share a group")
     assert own_group(shared[0]) is None
+
+
+# ---- cgroups of version 2 -----------------------------------------------------------------------
+
+
+def group(path: Path, controllers: str, handed_on: str = "") -> Path:
+    """A group on paper; the files of the kernel's are written in the same way."""
+    path.mkdir()
+    (path / "cgroup.controllers").write_text(controllers)
+    (path / "cgroup.subtree_control").write_text(handed_on)
+    return path
+
+
+def test_our_own_group_hands_its_controllers_on_and_is_left_by_us(tmp_path):
+    root = group(tmp_path / "root", "cpu memory", "cpu memory")
+    own = group(root / "unit", "cpu memory")
+    assert handing_on(str(own), str(root)) == str(own)
+    assert (own / "cgroup.subtree_control").read_text() == "+memory +cpu"
+    assert (own / "arbiter" / "cgroup.procs").read_text() == str(os.getpid())
+
+
+def test_where_ours_was_given_none_the_nearest_above_that_has_them_is_taken(tmp_path):
+    root = group(tmp_path / "root", "cpu io memory")
+    own = group(group(root / "container", "") / "task", "")
+    assert handing_on(str(own), str(root)) == str(root)
+    assert not (own / "arbiter").exists()
+    assert (root / "cgroup.subtree_control").read_text() == "+memory +cpu"
+
+
+def test_where_nobody_has_them_there_are_none_and_it_is_said(tmp_path):
+    root = group(tmp_path / "root", "hugetlb")
+    with pytest.raises(OSError, match="no cgroup above this process hands on"):
+        handing_on(str(group(root / "own", "hugetlb")), str(root))
