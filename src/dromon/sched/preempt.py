@@ -200,16 +200,20 @@ def give_way(
     cluster = plan.cluster
     leaf = cluster.accounts.tree[job.queue]
     by_priority = is_first and may_preempt and any(p < job.priority for p in leaf.lower)
-    reclaims = may_preempt and leaf.parent is not None and outlook.is_within(job)
+    reclaims = (
+        may_preempt and cluster.accounts.over > 0
+        and leaf.parent is not None and outlook.is_within(job)
+    )  # fmt: skip
     resources: list[str] = []
-    if reclaims or by_priority or cluster.elastic:
-        later.catch_up()
     if reclaims:
+        if len(job.uses) > 1:  # which of them it lacks depends on what is planned
+            later.catch_up()
         resources = lacking_resources(plan, job, closed)
         reclaims = any(outlook.is_over(queue, resources) for queue in cluster.accounts.tree.values()
                        if queue.parent is not None)  # fmt: skip
     if not by_priority and not reclaims and not cluster.elastic:
         return []
+    later.catch_up()
     room = Room(plan, job, closed)
     under_way = list(_under_way(cluster))
     if under_way:
