@@ -31,6 +31,7 @@ def send_launch(
     plan: AgentPlan,
     fds: Sequence[int] = (),
     line: Optional[socket.socket] = None,
+    at_once: bool = False,
 ) -> None:
     """Have an agent live for this plan. Copies of `fds` become its `keep_fds`, and one of `line`
     its line to the daemon.
@@ -38,12 +39,13 @@ def send_launch(
     Blocks while the launcher is busy. Raises OSError when there is no launcher any more.
     """
     lines = [] if line is None else [line.fileno()]
-    send(sock, {**launch(plan), "line": bool(lines)}, [*lines, *fds])
+    send(sock, {**launch(plan, at_once), "line": bool(lines)}, [*lines, *fds])
 
 
-def launch(plan: AgentPlan) -> Message:
-    """What an idle agent is told on its line to live for this plan."""
-    return {"op": "launch", "plan": plan.to_json()}
+def launch(plan: AgentPlan, at_once: bool = False) -> Message:
+    """What an idle agent is told on its line to live for this plan. `at_once`: the next word
+    follows, and the agent need not say that it is ready for it."""
+    return {"op": "launch", "plan": plan.to_json(), "at_once": at_once}
 
 
 class Launcher:
@@ -73,7 +75,10 @@ def _be_agent(message: Message, fds: List[int]) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         line = Line(socket.socket(fileno=fds.pop(0))) if message["line"] else None
         following: Optional[Message] = message
-        while following is not None and run_agent(_plan(following["plan"], fds), line=line):
+        while following is not None:
+            at_once = bool(following.get("at_once"))
+            if not run_agent(_plan(following["plan"], fds), line=line, at_once=at_once):
+                break
             assert line is not None
             os.chdir("/")
             following = line.wait()

@@ -72,6 +72,7 @@ class Link:
             self._line = self._born
             self._loop.watch(self._line.socket.fileno(), READ, self._ready)
             self._welcomed()
+            self._listen(self._line)  # it may have been read with the launch
             return
         try:
             address, epoch = _read_coordinator(self._record.coordinator)
@@ -166,6 +167,9 @@ class Link:
         if not is_there:
             self._lost()
             return
+        self._listen(line)
+
+    def _listen(self, line: Line) -> None:
         while line.waiting and self._line is line:  # what is said may lead to its end
             message = line.waiting.popleft()
             if self.is_up:

@@ -33,9 +33,15 @@ FAREWELL = 1.0  # how long it may take to acknowledge when this machine goes dow
 
 class Agent:
     def __init__(
-        self, plan: AgentPlan, place: Place, loop: Loop, born: Optional[Line] = None
+        self,
+        plan: AgentPlan,
+        place: Place,
+        loop: Loop,
+        born: Optional[Line] = None,
+        at_once: bool = False,
     ) -> None:
         self._plan = plan
+        self._at_once = at_once  # the world follows the launch: nobody waits for our `ready`
         self._place = place
         self._loop = loop
         place.open(self._loop.wake)
@@ -190,6 +196,8 @@ class Agent:
     def _state(self) -> Optional[Message]:
         if self._parting is not None:  # not yet: see `_say`
             return {"op": "alive", "run": self._plan.run, "asked": time.monotonic()}
+        if self._at_once and self._run.phase == READY and self._link.is_born:
+            return None
         return self._run.state if self._plan.run else None
 
     def _identity(self) -> Dict[str, object]:
@@ -252,18 +260,24 @@ class Agent:
         self._loop.after("lease", min(left, step) if left > 0 else step, self._keep_lease)
 
 
-def run_agent(plan: AgentPlan, place: Optional[Place] = None, line: Optional[Line] = None) -> bool:
+def run_agent(
+    plan: AgentPlan,
+    place: Optional[Place] = None,
+    line: Optional[Line] = None,
+    at_once: bool = False,
+) -> bool:
     """Live one agent's life in this process, which must have no other use. Never raises.
 
-    `line` is one to the coordinator that this process was forked with. True when the life ended
-    as it should and left nothing behind: the next launch will come over that line.
+    `line` is one to the coordinator that this process was forked with; `at_once`: what it says
+    first is on it already. True when the life ended as it should and left nothing behind: the next
+    launch will come over that line.
     """
     agent: Optional[Agent] = None
     loop = _loops.pop() if _loops else _become_agent()
     try:
         for fd in plan.keep_fds:
             os.set_inheritable(fd, True)
-        agent = Agent(plan, place or Place(), loop, line)
+        agent = Agent(plan, place or Place(), loop, line, at_once)
         agent.live()
         stays = agent.close()
         if stays:

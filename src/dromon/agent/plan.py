@@ -9,6 +9,8 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from dromon import frameworks
 
+HERE = "127.0.0.1"  # where members of one machine reach each other
+
 
 @dataclass(frozen=True)
 class AgentPlan:
@@ -23,7 +25,7 @@ class AgentPlan:
     framework: str
     processes: int = 1
     ports: int = 0  # how many to reserve, `frameworks.ports_needed`
-    host: str = "127.0.0.1"  # under which other members reach this one
+    host: str = HERE  # under which other members reach this one
     env: Mapping[str, str] = field(default_factory=dict)  # host's, user's and engine's, merged
     secrets: str = ""  # path of a 0600 JSON file {name: value}; read when the member starts
     grace: float = 30.0  # told to the member in $DROMON_GRACE

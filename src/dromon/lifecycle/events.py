@@ -50,6 +50,16 @@ class MemberReady(Event):
 
 
 @dataclass(frozen=True)
+class MembersReady(Event):
+    """Nothing has to be reserved for these runs: they can be reached at this host, and their
+    agents come with the world."""
+
+    members: Tuple[str, ...]
+    runs: Tuple[int, ...]
+    host: str
+
+
+@dataclass(frozen=True)
 class MemberStarted(Event):
     member: str
     run: int

@@ -182,6 +182,10 @@ class Gang:
         elif member.state == states.READY:
             self._open((name,))
 
+    def _on_all_ready(self, event: events.MembersReady, now: float) -> None:
+        for name, run in zip(event.members, event.runs):
+            self._on_ready(events.MemberReady(name, run, event.host), now)
+
     def _on_started(self, event: events.MemberStarted, now: float) -> None:
         name, member = event.member, self._members.current(event.member, event.run)
         if member is None or name not in self._attempt.admitted:
@@ -489,6 +493,7 @@ _HANDLERS: Dict[Type[Event], Callable[[Gang, Any, float], None]] = {
     events.PrepareFailed: Gang._on_prepare_failed,
     events.Placed: Gang._on_placed,
     events.MemberReady: Gang._on_ready,
+    events.MembersReady: Gang._on_all_ready,
     events.MemberStarted: Gang._on_started,
     events.MemberExited: Gang._on_exited,
     events.MemberLost: Gang._on_taken,

@@ -31,7 +31,7 @@ TERMINAL: FrozenSet[str] = frozenset(s for s, after in JOB.items() if not after)
 
 # Of one member's run.
 LAUNCHED = "launched"  # an agent was asked for
-READY = "ready"  # its agent waits at the barrier
+READY = "ready"  # at the barrier
 UP = "up"  # the member's process runs
 ENDING = "ending"  # was told to stop
 DONE = "done"  # exited with 0, or ended as it was meant to

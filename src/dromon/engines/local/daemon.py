@@ -32,6 +32,7 @@ from dromon.engines.home import Home
 from dromon.engines.intake import Intake
 from dromon.engines.local import recovery, server
 from dromon.engines.local.arbiter import Arbiter
+from dromon.engines.local.awaited import Come, gather
 from dromon.engines.local.cgroups import Cgroups
 from dromon.engines.local.client import START_LIMIT
 from dromon.engines.local.clock import Clock
@@ -92,7 +93,8 @@ class Daemon:
         self.starts = Starts(self.loop, self._send, int(self.machine.cpus))
         self.runner = Runner(
             home, self.machine, self.blobs, locks, self.lines, user, self.loop,
-            happen=self.happen, built=self.built, kept=self.kept, begin=self._begin_launcher,
+            happen=self.happen, built=self.built, kept=self.kept, gather=self.gather,
+            begin=self._begin_launcher,
         )  # fmt: skip
         self.shared: SharedScheduler | None = None  # most machines need none of its modules
         self.rulebook = Rulebook(self.journal) if self.place is None else self._share(self.place)
@@ -221,6 +223,11 @@ class Daemon:
         self.arbiter.close(job, self.clock.now())
         self.due()
 
+    def gather(self, job: Job, launches: list[ev.Launch], come: Come) -> None:
+        there = gather(job, launches, come, self.agents)
+        if there is not None:
+            self.happen(job, there)
+
     def due(self) -> None:
         """Flush once the loop has taken in what lies ready: one commit for all of it."""
         if not self._flush_is_due:
@@ -346,7 +353,8 @@ class Daemon:
     def _look_at(self, job: Job, member: str, run: int) -> None:
         gone = job.id not in self.arbiter.jobs or member in job.coordinator.peers
         if not gone and job.gang.members[member].run == run and job.placement is not None:
-            recovery.look_at(self.arbiter, self.home, job, member, run, self.clock.now())
+            now = self.clock.now()
+            recovery.look_at(self.arbiter, self.home, job, member, run, now, at_once=True)
             self.due()
 
     # ---- life -----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dromon.agent.line import rights
 from dromon.agent.plan import AgentPlan
 from dromon.coordinator.coordinator import BYE
 from dromon.coordinator.door import Admitted
-from dromon.engines.local.server import Gate, numbers, packed
+from dromon.engines.local.server import Gate, Peer, numbers, packed
 
 log = logging.getLogger("dromon.lines")
 MOST_IDLE = 64
@@ -25,7 +25,7 @@ IDLE = 60.0  # seconds after which one that nobody needed may go
 FAREWELL = 5.0  # after which those are told `bye` who have had no other launch
 _READ = 1 << 16
 
-Fork = Callable[[AgentPlan, Sequence[int], socket.socket], None]
+Fork = Callable[[AgentPlan, Sequence[int], socket.socket, bool], None]
 
 
 class Line:
@@ -46,16 +46,21 @@ class Line:
         self._out = bytearray()
         lines.loop.add_reader(sock.fileno(), self._readable)
 
-    def begin(self, plan: AgentPlan) -> None:
-        """It is, or will be, told to live for this plan."""
-        self.number = next(numbers)
+    def begin(self, plan: AgentPlan, stood: Peer | None) -> None:
+        """It is, or will be, told to live for this plan. `stood`: who stood there for it."""
+        self.number = next(numbers) if stood is None else stood.number
         self.dismissed = self._stays = self.is_owed_bye = False
         self._launched = Admitted(plan.job, plan.member, plan.run, {})
+        self.admitted = None if stood is None else stood.admitted
 
-    def launch(self, plan: AgentPlan, fds: Sequence[int]) -> None:
+    def launch(
+        self, plan: AgentPlan, fds: Sequence[int], stood: Peer | None, first: Message | None
+    ) -> None:
         """Have the idle agent live for this plan. Raises OSError when it cannot hear us."""
-        self.begin(plan)
-        data = pack({**launch(plan), "fds": len(fds)})
+        self.begin(plan, stood)
+        data = pack({**launch(plan, first is not None), "fds": len(fds)})
+        if first is not None:
+            data += packed(first)
         sent = self._socket.sendmsg([data], rights(fds)) if fds else 0
         self._write(data[sent:])
 
@@ -63,12 +68,17 @@ class Line:
         if message.get("op") == "bye":
             self.dismissed = True
             if self._stays:  # another launch says as much as `bye`
-                self._lines.gate.on_gone(self)
-                self.admitted = self._launched = None
-                self.is_owed_bye = True
-                self._lines.keep(self)
+                self._rest()
                 return
         self._write(packed(message))
+
+    def _rest(self) -> None:
+        """Its exit is on disk, and nothing else keeps it."""
+        if self._launched is not None:
+            self.dismissed = self.is_owed_bye = True
+            self._lines.gate.on_gone(self)
+            self.admitted = self._launched = None
+            self._lines.keep(self)
 
     def say_bye(self) -> None:
         if self.is_owed_bye:
@@ -132,6 +142,8 @@ class Line:
             self.admitted = self._launched
             self._lines.gate.on_hello(self, self.admitted)
         self._lines.gate.on_message(self, message)
+        if self._stays:
+            self._rest()
 
 
 class Lines:
@@ -142,18 +154,32 @@ class Lines:
         self.gate = gate
         self._idle: dict[Line, None] = {}  # the last to become idle is used first
 
-    def launch(self, plan: AgentPlan, fds: Sequence[int], fork: Fork) -> None:
+    def launch(
+        self,
+        plan: AgentPlan,
+        fds: Sequence[int],
+        fork: Fork,
+        stood: Peer | None = None,
+        first: Message | None = None,
+    ) -> Line:
+        """The line to whoever will live for this plan: in the place of who `stood` for it, and
+        with the `first` word that it is told."""
         while self._idle:
             line, _ = self._idle.popitem()
             try:
-                return line.launch(plan, fds)
+                line.launch(plan, fds, stood, first)
+                return line
             except OSError:  # somebody killed it
+                line.admitted = None  # it does not come; another one will
                 line.close()
         ours, theirs = socket.socketpair()
         with theirs:
             line = Line(self, ours)
-            line.begin(plan)
-            fork(plan, fds, theirs)
+            line.begin(plan, stood)
+            fork(plan, fds, theirs, first is not None)
+        if first is not None:
+            line.send(first)
+        return line
 
     def keep(self, line: Line) -> None:
         line.idle_since = self.loop.time()

@@ -122,17 +122,26 @@ def sweep(arbiter: Arbiter, home: Home, now: float) -> None:
 
 def end_agent(home: Home, job: Job, name: str) -> None:
     """An agent that hangs does not end its member; without the agent we find and end it."""
-    claimed = claim.read(Record(home.record(job.id)).run(name, job.gang.members[name].run))
+    record, run = Record(home.record(job.id)), job.gang.members[name].run
+    claimed = claim.read(record.run(name, run))
+    if os.path.exists(record.exit(name, run)):
+        return  # the agent is at another run by now
     if claimed is not None and claimed.is_alive and claimed.pid != os.getpid():
         log.warning("%s/%s: its agent hangs; ending it", job.id, name)
         os.kill(claimed.pid, signal.SIGKILL)
 
 
-def look_at(arbiter: Arbiter, home: Home, job: Job, name: str, run: int, now: float) -> None:
+def look_at(
+    arbiter: Arbiter, home: Home, job: Job, name: str, run: int, now: float, at_once: bool = False
+) -> None:
+    """`at_once`: its line has just broken. One that has not even begun waits for the next sweep:
+    what keeps agents from coming may last."""
     record = Record(home.record(job.id))
     folder = record.run(name, run)
     claimed = claim.read(folder)
     if claimed is None:
+        if at_once:
+            return
         _never_came(arbiter, job, folder, name, run, now)
         return
     alive = claimed.is_alive
@@ -149,7 +158,7 @@ def look_at(arbiter: Arbiter, home: Home, job: Job, name: str, run: int, now: fl
 def _never_came(arbiter: Arbiter, job: Job, folder: str, name: str, run: int, now: float) -> None:
     """No agent has this run yet: launch it again, or, if it is not wanted any more, take its
     place, so that an agent still on its way finds the claim and leaves."""
-    if job.gang.members[name].state == states.LAUNCHED:
+    if job.gang.members[name].state in (states.LAUNCHED, states.READY):
         arbiter.again(arbiter.hands.launch, job, [ev.Launch(name, run, job.gang.attempt)])
     else:
         os.makedirs(folder, exist_ok=True)

@@ -18,15 +18,18 @@ from typing import Any
 import dromon
 from dromon import frameworks
 from dromon.agent import devices as gpus
+from dromon.agent.frames import Message
 from dromon.agent.launcher import send_launch
 from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
 from dromon.engines import outputs
 from dromon.engines.home import Home, write_private
+from dromon.engines.local.awaited import Come
 from dromon.engines.local.collect import Environments
 from dromon.engines.local.jobs import Job
-from dromon.engines.local.lines import Lines
+from dromon.engines.local.lines import Line, Lines
 from dromon.engines.local.machine import Machine
+from dromon.engines.local.server import Peer
 from dromon.engines.local.spares import Spares
 from dromon.errors import DromonError
 from dromon.lifecycle import events as ev
@@ -52,6 +55,7 @@ class Runner:
         happen: Callable[[Job, ev.Event], None],
         built: Callable[[Job, Mapping[str, Any], int], None],
         kept: Callable[[Job], None],
+        gather: Callable[[Job, list[ev.Launch], Come], None],
         begin: Callable[[], socket.socket | None] = lambda: None,
     ) -> None:
         self.home = home
@@ -64,6 +68,7 @@ class Runner:
         self.happen = happen
         self.built = built
         self.kept = kept
+        self.gather = gather  # at the barrier, without their agents
         self.begin = begin  # a launcher that somebody else has started for us
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="runner")
         self.builders = ThreadPoolExecutor(2, thread_name_prefix="builder")
@@ -186,14 +191,25 @@ class Runner:
 
     def _launch_all(self, job: Job, record: Record, launches: list[ev.Launch]) -> None:
         environments: dict[Any, dict[str, str]] = {}  # most members of a role have the same
+        waiting: list[ev.Launch] = []
+
+        def come(each: ev.Launch, stood: Peer, first: Message) -> Line:
+            plan = self._plan(job, record, each, environments)
+            return self.lines.launch(plan, (), self._fork, stood, first)
+
         for each in launches:
             if job.placement is None:
                 return  # stopped or preempted meanwhile
+            if not job.placement[each.member].gpus and not self._ports(job, each.member):
+                waiting.append(each)
+                continue
             plan = self._plan(job, record, each, environments)
             fds = self._gpu_fds(job, each.member)
             if fds is None:
                 continue  # the last run still lets go of its GPU; the sweep launches it again
             self.lines.launch(plan, fds, self._fork)
+        if waiting:
+            self.gather(job, waiting, come)
         if not os.path.exists(record.request):
             # For whoever reads the record without us; nobody waits for it.
             self.threads.submit(write_private, record.request, json.dumps(job.request))
@@ -236,15 +252,19 @@ class Runner:
             command=self._command(job, asked["command"]),
             framework=job.request["framework"],
             processes=asked["processes"],
-            ports=frameworks.ports_needed(
-                job.request["framework"], role, int(index), asked["processes"]
-            ),
+            ports=self._ports(job, launch.member),
             env=environments[key],
             secrets=self.home.secrets(job.id) if job.request["supplied"] else "",
             grace=job.request["gang"]["stop_grace"],
             memory=memory,
             cgroups=self._cgroup(job, launch, memory),
         )
+
+    @staticmethod
+    def _ports(job: Job, member: str) -> int:
+        role, _, index = member.rpartition("-")
+        processes = job.request["roles"][role]["processes"]
+        return frameworks.ports_needed(job.request["framework"], role, int(index), processes)
 
     @cached_property
     def _function_runner(self) -> str:
@@ -312,13 +332,15 @@ class Runner:
             )  # fmt: skip
         self._launcher = ours
 
-    def _fork(self, plan: AgentPlan, fds: Sequence[int], line: socket.socket) -> None:
+    def _fork(
+        self, plan: AgentPlan, fds: Sequence[int], line: socket.socket, at_once: bool
+    ) -> None:
         for _ in range(2):
             if self._launcher is None:
                 self.start_launcher()
             assert self._launcher is not None
             try:
-                send_launch(self._launcher, plan, fds, line)
+                send_launch(self._launcher, plan, fds, line, at_once)
                 return
             except OSError as error:
                 log.warning("the launcher is gone (%s); starting another", error)

@@ -31,6 +31,7 @@ class Starts:
         self._waiting: dict[int, Message] = {}  # agent -> the world it is still to be told
         self._starting: dict[int, float] = {}  # agent -> since when
         self._last = 0.0  # when one was let go
+        self._is_due = False
         self._look: asyncio.TimerHandle | None = None
 
     def send(self, peer: int, message: Message) -> None:
@@ -46,10 +47,12 @@ class Starts:
     def ended(self, peer: int) -> None:
         """Its member has, or the agent itself is gone."""
         self._waiting.pop(peer, None)
-        if self._starting.pop(peer, None) is not None and self._waiting:
-            self._let_go()
+        if self._starting.pop(peer, None) is not None and self._waiting and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._let_go)  # then its agent is idle, and takes the next
 
     def _let_go(self) -> None:
+        self._is_due = False
         now = self._loop.time()
         if len(self._starting) >= self._most:
             late = now - PATIENCE

@@ -51,7 +51,9 @@ class Bench:
         self.lines = lines.Lines(loop, self.gate)
         self.voices: list[Voice] = []  # of the agents that were forked
 
-    def fork(self, plan: AgentPlan, fds: Sequence[int], line: socket.socket) -> None:
+    def fork(
+        self, plan: AgentPlan, fds: Sequence[int], line: socket.socket, at_once: bool
+    ) -> None:
         theirs = line.dup()
         theirs.settimeout(20)
         self.voices.append(Voice(theirs))

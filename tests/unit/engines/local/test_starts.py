@@ -48,8 +48,11 @@ def test_of_a_larger_gang_the_next_one_starts_when_one_has_ended() -> None:
             starts.send(peer, WORLD)
         assert sent == worlds(range(2))
         starts.ended(1)
+        assert sent == worlds(range(2))  # not before its agent can take the next
+        await asyncio.sleep(0)
         assert sent == worlds(range(3))
         starts.ended(7)  # nobody who was waited for
+        await asyncio.sleep(0)
         assert sent == worlds(range(3))
 
     with_starts(1, body)
