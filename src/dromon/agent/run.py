@@ -62,6 +62,9 @@ class Run:
         self._started = 0.0
         self._pids: List[int] = []
         self._alive: Dict[int, int] = {}  # pid -> process number
+        # Our copies of what it writes into. While we have them the end of a pipe is no news, and a
+        # member's end wakes us once, not three times.
+        self._written: List[int] = []
         self._ended: Optional[process.Ended] = None  # the first that failed, else the last
         self._read_at: Dict[int, float] = {}
         self._stop_cause = ""
@@ -160,17 +163,15 @@ class Run:
             path, argv = command.resolve(words, env, plan.work)
             pid = process.spawn(path, argv, env, plan.work, out, err, plan.cgroups)
         except (OSError, ValueError) as error:
-            os.close(said_out)
-            os.close(said_err)
+            for fd in (said_out, said_err, out, err):
+                os.close(fd)
             if isinstance(error, process.CgroupRefused):
                 return self._failed_start(None, verdict.INTERNAL, str(error))
             if not isinstance(error, OSError):  # a NUL byte in a variable or an argument
                 return self._failed_start(None, verdict.USER_ERROR, f"cannot be started: {error}")
             code, message = command.refusal(error, program)
             return self._failed_start(code, verdict.USER_ERROR, message)
-        finally:
-            os.close(out)
-            os.close(err)
+        self._written += (out, err)
         self._pids.append(pid)
         self._alive[pid] = number
         for offset, fd in enumerate((said_out, said_err)):
@@ -204,11 +205,17 @@ class Run:
             if not left:
                 break
             time.sleep(0.005)
+        self._close_written()
         if self._capture is not None:
             for fd in self._capture.open_fds:
                 self._loop.forget(fd)
             self._capture.finish()
         self._finish(failed)
+
+    def _close_written(self) -> None:
+        for fd in self._written:
+            os.close(fd)
+        self._written = []
 
     # ---- output ---------------------------------------------------------------------------------
 
@@ -317,6 +324,7 @@ class Run:
         assert capture is not None
         self.phase = DRAINING
         self._loop.cancel("started", "kill", "memory", "beat", "saved", "oom")
+        self._close_written()
         for fd in capture.open_fds:
             taken = size = 1
             while taken > 0 and size < 4 * 1024 * 1024:  # a stranger might never stop printing
