@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 import sys
-from typing import Any, Dict, List, NoReturn, Optional, Sequence
+from typing import List, NoReturn, Optional, Sequence
 
 from dromon.agent import claim, context, protocol  # noqa: F401  (imported before the fork)
 from dromon.agent.frames import FrameError, Message
@@ -42,10 +42,12 @@ def send_launch(
     send(sock, {**launch(plan, at_once), "line": bool(lines)}, [*lines, *fds])
 
 
-def launch(plan: AgentPlan, at_once: bool = False) -> Message:
+def launch(plan: AgentPlan, at_once: bool = False, last: Optional[AgentPlan] = None) -> Message:
     """What an idle agent is told on its line to live for this plan. `at_once`: the next word
-    follows, and the agent need not say that it is ready for it."""
-    return {"op": "launch", "plan": plan.to_json(), "at_once": at_once}
+    follows, and the agent need not say that it is ready for it. `last`: what it lived for before,
+    most of which need not be said again."""
+    asked = plan.to_json() if last is None else plan.beyond(last)
+    return {"op": "launch", "plan": asked, "at_once": at_once, "like": last is not None}
 
 
 class Launcher:
@@ -75,9 +77,10 @@ def _be_agent(message: Message, fds: List[int]) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         line = Line(socket.socket(fileno=fds.pop(0))) if message["line"] else None
         following: Optional[Message] = message
+        plan: Optional[AgentPlan] = None
         while following is not None:
-            at_once = bool(following.get("at_once"))
-            if not run_agent(_plan(following["plan"], fds), line=line, at_once=at_once):
+            plan = _plan(following, plan, fds)
+            if not run_agent(plan, line=line, at_once=bool(following.get("at_once"))):
                 break
             assert line is not None
             os.chdir("/")
@@ -89,8 +92,11 @@ def _be_agent(message: Message, fds: List[int]) -> NoReturn:
         os._exit(0)
 
 
-def _plan(data: Dict[str, Any], fds: List[int]) -> AgentPlan:
-    return AgentPlan.from_json({**data, "keep_fds": fds})
+def _plan(message: Message, last: Optional[AgentPlan], fds: List[int]) -> AgentPlan:
+    asked = {**message["plan"], "keep_fds": fds}
+    if last is not None and message.get("like"):
+        return last.with_json(asked)
+    return AgentPlan.from_json(asked)
 
 
 def _prepare() -> None:

@@ -113,7 +113,7 @@ class Agent:
     def _hear(self, message: Message) -> None:
         op = message.get("op")
         if op == "world":
-            self._run.start(World.from_json(message["world"]))
+            self._run.start(_world(message))
         elif op == "stop":
             self._run.stop(float(message["grace"]))
         elif op == "again":
@@ -290,6 +290,16 @@ def run_agent(
         else:
             complain(Record(plan.record).run(plan.member, plan.run), trace)
         return False
+
+
+_worlds: List[World] = []  # the last one
+
+
+def _world(message: Message) -> World:
+    """A gang's members have one world: to an agent that has heard it, it is not said again."""
+    if "world" in message:
+        _worlds[:] = [World.from_json(message["world"])]
+    return _worlds[0]
 
 
 _loops: List[Loop] = []  # the one that this process goes on with in its next life

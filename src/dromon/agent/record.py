@@ -12,11 +12,13 @@ is a cache of it.
       config.json            the user's `config:`, if there is any
       checkpoints/           $DROMON_CHECKPOINT_DIR, survives restarts and preemption
       world/<attempt>/       what the framework needs beside variables (host files)
+      exits                  the exit records of members of one machine, a line each; elsewhere
+                             each has its own file
       work-<attempt>/        the code snapshot, unpacked: the members' working directory
       <member>.<run>/        worker-0.1, worker-0.2, …
         claim                a link made by the agent that may run this run: at most one does
         log, log.index       captured output (see `logfile`)
-        exit.json            the exit record, written whole by rename
+        exit.json            the exit record, written whole by rename, where it is not in `exits`
         metrics.jsonl        one JSON object a line, from context().report
         result, error        what a shipped function returned or raised
         saved                touched by context().checkpointed
@@ -64,6 +66,10 @@ class Record:
     @property
     def checkpoints(self) -> str:
         return self.path("checkpoints")
+
+    @property
+    def exits(self) -> str:
+        return self.path("exits")
 
     def work(self, attempt: int) -> str:
         return f"{self.root}/work-{attempt}"

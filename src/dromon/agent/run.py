@@ -421,9 +421,11 @@ class Run:
         for fd in plan.keep_fds:
             os.close(fd)
         try:
-            exitrecord.write(
-                self.record.exit(plan.member, plan.run), exit, job=plan.job, member=plan.member,
-                run=plan.run, attempt=plan.attempt, rank=self._rank,
+            write = exitrecord.append if plan.together else exitrecord.write
+            alone = self.record.exit(plan.member, plan.run)
+            write(
+                self.record.exits if plan.together else alone, exit, job=plan.job,
+                member=plan.member, run=plan.run, attempt=plan.attempt, rank=self._rank,
             )  # fmt: skip
             self._recorded = True
         except OSError as error:  # a full disk: the coordinator still hears of it

@@ -23,6 +23,7 @@ log = logging.getLogger("dromon.lines")
 MOST_IDLE = 64
 IDLE = 60.0  # seconds after which one that nobody needed may go
 FAREWELL = 5.0  # after which those are told `bye` who have had no other launch
+SAME_WORLD = pack({"op": "world"})
 _READ = 1 << 16
 
 Fork = Callable[[AgentPlan, Sequence[int], socket.socket, bool], None]
@@ -42,6 +43,8 @@ class Line:
         self._socket = sock
         self._launched: Admitted | None = None  # None: idle
         self._stays = False  # as it said itself
+        self.plan: AgentPlan | None = None  # what it was last told to live for
+        self._world: Message | None = None  # and in which world
         self._unpacker = Unpacker()
         self._out = bytearray()
         lines.loop.add_reader(sock.fileno(), self._readable)
@@ -58,9 +61,10 @@ class Line:
     ) -> None:
         """Have the idle agent live for this plan. Raises OSError when it cannot hear us."""
         self.begin(plan, stood)
-        data = pack({**launch(plan, first is not None), "fds": len(fds)})
+        data = pack({**launch(plan, first is not None, self.plan), "fds": len(fds)})
+        self.plan = plan
         if first is not None:
-            data += packed(first)
+            data += self._packed(first)
         sent = self._socket.sendmsg([data], rights(fds)) if fds else 0
         self._write(data[sent:])
 
@@ -70,7 +74,14 @@ class Line:
             if self._stays:  # another launch says as much as `bye`
                 self._rest()
                 return
-        self._write(packed(message))
+        self._write(self._packed(message))
+
+    def _packed(self, message: Message) -> bytes:
+        if message is self._world:
+            return SAME_WORLD
+        if message.get("op") == "world":
+            self._world = message
+        return packed(message)
 
     def _rest(self) -> None:
         """Its exit is on disk, and nothing else keeps it."""
@@ -177,6 +188,7 @@ class Lines:
             line = Line(self, ours)
             line.begin(plan, stood)
             fork(plan, fds, theirs, first is not None)
+            line.plan = plan
         if first is not None:
             line.send(first)
         return line

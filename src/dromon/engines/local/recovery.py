@@ -10,7 +10,7 @@ import os
 import signal
 from typing import Any
 
-from dromon.agent import claim, process
+from dromon.agent import claim, exitrecord, process
 from dromon.agent.record import Record
 from dromon.engines.home import Home
 from dromon.engines.local import usage
@@ -101,7 +101,7 @@ def lose_everything(arbiter: Arbiter, home: Home, job: Job, now: float) -> None:
     record = Record(home.record(job.id))
     for name, member in list(job.gang.members.items()):
         if member.run and member.state not in states.MEMBER_ENDED:
-            exit = _read(record.exit(name, member.run))
+            exit = _exit(record, name, member.run)
             lost = ev.MemberLost(name, member.run, "the machine was restarted")
             ended = lost if exit is None else ev.MemberExited(name, member.run, exit)
             arbiter.happen(job, ended, now)
@@ -124,7 +124,7 @@ def end_agent(home: Home, job: Job, name: str) -> None:
     """An agent that hangs does not end its member; without the agent we find and end it."""
     record, run = Record(home.record(job.id)), job.gang.members[name].run
     claimed = claim.read(record.run(name, run))
-    if os.path.exists(record.exit(name, run)):
+    if _exit(record, name, run) is not None:
         return  # the agent is at another run by now
     if claimed is not None and claimed.is_alive and claimed.pid != os.getpid():
         log.warning("%s/%s: its agent hangs; ending it", job.id, name)
@@ -145,7 +145,7 @@ def look_at(
         _never_came(arbiter, job, folder, name, run, now)
         return
     alive = claimed.is_alive
-    exit = _read(record.exit(name, run))  # after the look at the process: it may just have ended
+    exit = _exit(record, name, run)  # after the look at the process: it may just have ended
     if exit is not None:
         arbiter.happen(job, ev.MemberExited(name, run, exit), now)
     elif not alive:
@@ -166,10 +166,13 @@ def _never_came(arbiter: Arbiter, job: Job, folder: str, name: str, run: int, no
             arbiter.happen(job, ev.MemberLost(name, run, "it was stopped before it started"), now)
 
 
-def _read(path: str) -> dict[str, Any] | None:
+def _exit(record: Record, name: str, run: int) -> dict[str, Any] | None:
     """None when it is not there, or not whole yet."""
+    found = exitrecord.find(record.exits, name, run)
+    if found is not None:
+        return found
     try:
-        with open(path) as file:
+        with open(record.exit(name, run)) as file:
             found = json.load(file)
     except (OSError, ValueError):
         return None

@@ -190,11 +190,11 @@ class Runner:
             write_private(record.config, json.dumps(job.request["config"]))
 
     def _launch_all(self, job: Job, record: Record, launches: list[ev.Launch]) -> None:
-        environments: dict[Any, dict[str, str]] = {}  # most members of a role have the same
+        plans: dict[Any, AgentPlan] = {}  # those of one role differ in little
         waiting: list[ev.Launch] = []
 
         def come(each: ev.Launch, stood: Peer, first: Message) -> Line:
-            plan = self._plan(job, record, each, environments)
+            plan = self._plan(job, record, each, plans)
             return self.lines.launch(plan, (), self._fork, stood, first)
 
         for each in launches:
@@ -203,7 +203,7 @@ class Runner:
             if not job.placement[each.member].gpus and not self._ports(job, each.member):
                 waiting.append(each)
                 continue
-            plan = self._plan(job, record, each, environments)
+            plan = self._plan(job, record, each, plans)
             fds = self._gpu_fds(job, each.member)
             if fds is None:
                 continue  # the last run still lets go of its GPU; the sweep launches it again
@@ -230,34 +230,42 @@ class Runner:
         return [job.gpu_fds[gpu] for gpu in seat.gpus if gpu in job.gpu_fds]
 
     def _plan(
-        self, job: Job, record: Record, launch: ev.Launch, environments: dict[Any, dict[str, str]]
+        self, job: Job, record: Record, launch: ev.Launch, plans: dict[Any, AgentPlan]
     ) -> AgentPlan:
         assert job.placement is not None
         role, _, index = launch.member.rpartition("-")
+        gpus = job.placement[launch.member].gpus
+        if (role, gpus) not in plans:
+            plans[role, gpus] = self._role_plan(job, record, launch, role)
+        plan = plans[role, gpus]
+        return plan.like(
+            index=int(index),
+            run=launch.run,
+            ports=self._ports(job, launch.member),
+            cgroups=self._cgroup(job, launch, plan.memory),
+        )
+
+    def _role_plan(self, job: Job, record: Record, launch: ev.Launch, role: str) -> AgentPlan:
+        """Of a role's members that have the same GPUs, or none."""
+        assert job.placement is not None
         asked = job.request["roles"][role]
-        seat = job.placement[launch.member]
-        key = (role, seat.gpus)
-        if key not in environments:
-            devices = [self._devices[gpu] for gpu in seat.gpus]
-            environments[key] = self._environment(job, asked, devices)
-        memory = asked["memory"]
+        devices = [self._devices[gpu] for gpu in job.placement[launch.member].gpus]
         return AgentPlan(
             job=job.id,
             role=role,
-            index=int(index),
-            run=launch.run,
+            index=0,
+            run=0,
             attempt=launch.attempt,
             record=record.root,
             work=record.work(launch.attempt),
             command=self._command(job, asked["command"]),
             framework=job.request["framework"],
             processes=asked["processes"],
-            ports=self._ports(job, launch.member),
-            env=environments[key],
+            env=self._environment(job, asked, devices),
             secrets=self.home.secrets(job.id) if job.request["supplied"] else "",
             grace=job.request["gang"]["stop_grace"],
-            memory=memory,
-            cgroups=self._cgroup(job, launch, memory),
+            memory=asked["memory"],
+            together=True,
         )
 
     @staticmethod
