@@ -3,7 +3,7 @@
 It names its maker so well (pid, start time, boot) that anybody can tell whether that very process
 still lives, after any number of restarts of the daemon or of the machine. It stays when the run
 is over: who has had a run has it for ever. An agent is sent to another run only once its last
-exit is on the coordinator's journal, so the maker of a run that is not over there is at that run.
+exit is on disk, so the maker of a run that has no exit record is at that run.
 """
 
 import json

@@ -27,9 +27,11 @@ A lease counts from the moment the agent asked (by its own clock), not from when
 may be long on its way, and whoever gave it counts from when it was given. No other word renews it.
 
 An agent that was forked with a line to its coordinator (see `launcher`) needs no proof on it: it
-starts with `ready`. When it `stays`, it is there for another member's run once it is dismissed: a
-`launch` with a plan follows on that line, and the coordinator need not say `bye` before it. An
-agent whose line is cut connects as above, and does not stay.
+starts with `ready`, or, launched `at_once`, without a word, since its `world` follows. When it
+`stays`, its exit is on disk and it is there for another run: a `launch` with a plan then follows
+on that line, and the coordinator need not say `bye` before it. What the agent knows from its last
+launch is not said again: of a plan only what differs, and of the same world only `world`. An agent
+whose line is cut connects as above, and does not stay.
 
 Where agents stay in place between runs (see `coordinator`), an agent may come without a run: it
 says hello with run 0, has no state, and waits. `again` with a later run ends what still runs and

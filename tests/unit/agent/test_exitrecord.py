@@ -91,3 +91,26 @@ def test_missing_or_broken_record_is_none(tmp_path):
     for text in ("", "{", "[]", "3"):
         (tmp_path / "exit.json").write_text(text)
         assert exitrecord.read(str(tmp_path / "exit.json")) is None
+
+
+def test_records_of_several_members_share_a_file(tmp_path):
+    path = str(tmp_path / "exits")
+    runs = [("a-1", 1), ("a-1", 11), ("a-11", 1), ("a-11", 11)]
+    made = {(m, r): Exit(code=r, message=f"{m}\n{r}", gpu={}) for m, r in runs}
+    for (member, run), exit in made.items():
+        exitrecord.append(path, exit, member=member, run=run)
+    for (member, run), exit in made.items():
+        found = exitrecord.find(path, member, run)
+        assert found is not None
+        assert Exit.from_json(found) == exit
+    assert exitrecord.find(path, "a-1", 2) is None
+    assert exitrecord.find(str(tmp_path / "none"), "a-1", 1) is None
+
+
+def test_what_a_full_disk_cut_off_hides_no_later_record(tmp_path):
+    path = tmp_path / "exits"
+    path.write_text('\na-0.1 {"code": 0')
+    assert exitrecord.find(str(path), "a-0", 1) is None
+    exitrecord.append(str(path), Exit(code=3), member="a-1", run=1)
+    assert exitrecord.find(str(path), "a-0", 1) is None
+    assert (exitrecord.find(str(path), "a-1", 1) or {})["code"] == 3

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dromon.agent import exitrecord
 from dromon.agent.launcher import launch, send_launch
 from dromon.agent.line import MOST_FDS, Line, send
 from dromon.agent.plan import AgentPlan
@@ -34,10 +35,16 @@ def test_members_survive_launcher_and_daemon(stage, start_launcher):
 class Daemon:
     """The other end of an agent's line."""
 
-    def __init__(self, sock: socket.socket, first: AgentPlan, fds: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        first: AgentPlan,
+        fds: Sequence[int] = (),
+        at_once: bool = False,
+    ) -> None:
         ours, theirs = socket.socketpair()
         ours.settimeout(30)
-        send_launch(sock, first, fds, theirs)
+        send_launch(sock, first, fds, theirs, at_once)
         theirs.close()
         self.line = Line(ours)
 
@@ -93,6 +100,45 @@ def test_an_agent_that_left_nothing_behind_serves_the_next_launch(stage, daemon,
     assert one.play()["exit"]["code"] == 2
     assert stage.exit(2)["code"] == 2
     assert len(agent_pids(stage)) == 1
+
+
+def test_an_agent_launched_at_once_starts_without_a_word(stage, daemon):
+    """Also in its later lives, in which it is told only what is new to it."""
+    world = {
+        "op": "world",
+        "world": World("job", 1, "none", (Member("worker", 0, 0, "h"),)).to_json(),
+    }
+    plan = stage.plan("exit $DROMON_RUN")
+    one = daemon(plan, (), True)
+    one.say(world)
+    assert one.hear("exited")["exit"]["code"] == 1
+    for run, word in ((2, {"op": "world"}), (3, world)):
+        following = plan.like(run=run)
+        one.say(launch(following, True, plan))
+        one.say(word)
+        assert one.hear("exited")["exit"]["code"] == run
+        plan = following
+    assert len(agent_pids(stage)) == 1
+
+
+def test_an_agent_launched_at_once_that_loses_its_line_says_that_it_is_ready(stage, daemon):
+    coordinator = stage.coordinator()
+    one = daemon(stage.plan("exit 3"), (), True)
+    stage.claim()
+    one.die()
+    coordinator.wait_for("exited")
+    assert stage.exit()["code"] == 3
+    assert "ready" in [message["op"] for message in coordinator.heard]
+
+
+def test_exit_records_that_go_together_are_one_file(stage, daemon):
+    plan = stage.plan("exit 3", together=True)
+    one = daemon(plan)
+    assert one.play()["exit"]["code"] == 3
+    found = exitrecord.find(stage.record.exits, "worker-0", 1)
+    assert found is not None
+    assert (found["code"], found["job"], found["rank"]) == (3, plan.job, 0)
+    assert not (stage.directory() / "exit.json").exists()
 
 
 def test_an_agent_with_a_line_does_not_come_to_the_door(stage, daemon):

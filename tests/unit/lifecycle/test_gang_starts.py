@@ -268,3 +268,28 @@ def test_gang_wait_is_for_those_who_may_still_be_placed(play):
     assert p.wakes_in() == 5
     (opened,) = p.after(5)
     assert len(opened.world) == 2
+
+
+def test_members_that_need_nothing_pass_the_barrier_in_one_event(play):
+    from dromon.lifecycle.events import MembersReady, from_json
+
+    p = play()
+    p.placed()
+    [opened] = p.hear(MembersReady(("worker-0", "worker-1"), (1, 1), "here"))
+    assert isinstance(opened, OpenBarrier)
+    assert opened.world == (("worker-0", 0, "here", ()), ("worker-1", 1, "here", ()))
+    assert opened.deliver_to == ("worker-0", "worker-1")
+    [again] = p.hear(MembersReady(("worker-1",), (1,), "here"))
+    assert again.deliver_to == ("worker-1",)
+    event = MembersReady(("worker-0",), (1,), "here")
+    assert from_json(event.to_json()) == event
+
+
+def test_members_that_need_nothing_wait_for_those_that_do(play):
+    from dromon.lifecycle.events import MembersReady
+
+    p = play()
+    p.placed()
+    assert p.hear(MembersReady(("worker-1",), (1,), "here")) == []
+    [opened] = p.ready("worker-0")
+    assert [seat[2] for seat in opened.world] == ["host-of-worker-0", "here"]

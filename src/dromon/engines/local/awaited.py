@@ -1,8 +1,9 @@
 """Members at the barrier whose agents are still to come.
 
 Where nothing has to be reserved for a member, all there is to know about its place is known at its
-launch. So no agent is sent for before there is something to tell it, mostly the world: a large gang
-is started at the pace of the machine (`starts`), and an agent whose member has ended takes the next.
+launch. So no agent is sent for before there is something to tell it, mostly the world: a large
+gang is started at the pace of the machine (`starts`), and an agent whose member has ended takes the
+next one.
 """
 
 from collections.abc import Callable

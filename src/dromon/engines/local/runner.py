@@ -127,8 +127,8 @@ class Runner:
     def launch(self, job: Job, launches: list[ev.Launch]) -> None:
         """Have agents started, and lay out what their members need. Without launches: only that.
 
-        With nothing to copy the agents are sent for first: the barrier opens on this very loop,
-        so not before we are done here, and they come to it meanwhile.
+        With nothing to copy that comes last: the barrier opens on this very loop, so not before
+        we are done here, and agents that have something to reserve come to it meanwhile.
         """
         record = Record(self.home.record(job.id))
         work = record.work(job.gang.attempt)

@@ -51,9 +51,7 @@ class Bench:
         self.lines = lines.Lines(loop, self.gate)
         self.voices: list[Voice] = []  # of the agents that were forked
 
-    def fork(
-        self, plan: AgentPlan, fds: Sequence[int], line: socket.socket, at_once: bool
-    ) -> None:
+    def fork(self, plan: AgentPlan, fds: Sequence[int], line: socket.socket, at_once: bool) -> None:
         theirs = line.dup()
         theirs.settimeout(20)
         self.voices.append(Voice(theirs))
@@ -208,3 +206,59 @@ def test_those_nobody_needed_for_long_are_let_go(bench: Bench, monkeypatch):
     assert bench.voices[0].wait() is None
     bench.launch(2)
     assert len(bench.voices) == 2
+
+
+WORLD = {"op": "world", "world": {"job": "job"}}
+STOP = {"op": "stop", "grace": 0.0, "reason": "stop"}
+
+
+class Stood:
+    """Who stands there for an agent that has not come yet."""
+
+    number = 77
+    admitted = Admitted("job", "worker-0", 1, {})
+    dismissed = False
+
+    def send(self, message: dict[str, Any]) -> None: ...
+
+
+def come(bench: Bench, run: int, first: dict[str, Any] = WORLD, **how: Any) -> lines.Line:
+    return bench.lines.launch(plan(run, **how), (), bench.fork, Stood(), first)
+
+
+def test_an_agent_takes_the_place_of_who_stood_there_and_is_told_the_first_word(bench: Bench):
+    assert come(bench, 1).number == 77
+    assert bench.voices[0].wait() == WORLD  # the launch went through the launcher
+    bench.say(0, {"op": "exited", "run": 1, "stays": True})
+    assert come(bench, 2, STOP).number == 77
+    launched, told = bench.voices[0].wait(), bench.voices[0].wait()
+    assert launched is not None
+    assert (launched["op"], told) == ("launch", STOP)
+    assert bench.gate.heard == [("exited", 1), ("gone", 1, True)]
+
+
+def test_an_agent_is_idle_as_soon_as_it_has_said_its_exit(bench: Bench):
+    bench.gate.on_message = lambda wire, message: None  # type: ignore[method-assign]
+    bench.launch(1)
+    bench.live(0, 1, stays=True)
+    bench.launch(2)
+    assert len(bench.voices) == 1
+    assert bench.gate.heard == [("hello", "worker-0", 1), ("gone", 1, True)]
+
+
+def test_an_agent_is_told_only_what_it_does_not_know(bench: Bench):
+    env = {"A": "1"}
+    come(bench, 1, env=env)
+    assert bench.voices[0].wait() == WORLD
+    bench.say(0, {"op": "exited", "run": 1, "stays": True})
+    come(bench, 2, env=dict(env))
+    launched = bench.voices[0].wait()
+    assert launched is not None
+    assert (launched["plan"], launched["like"], launched["at_once"]) == ({"run": 2}, True, True)
+    assert bench.voices[0].wait() == {"op": "world"}
+    bench.say(0, {"op": "exited", "run": 2, "stays": True})
+    come(bench, 3, {**WORLD}, env={"A": "2"})
+    launched = bench.voices[0].wait()
+    assert launched is not None
+    assert launched["plan"] == {"run": 3, "env": {"A": "2"}}
+    assert bench.voices[0].wait() == WORLD

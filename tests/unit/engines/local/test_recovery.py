@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from dromon.agent import claim
+from dromon.agent import claim, exitrecord, process
 from dromon.agent.record import Record
 from dromon.engines.home import Home
 from dromon.engines.local import recovery, usage
 from dromon.engines.local.journal import Spell
 from dromon.engines.local.rulebook import Rulebook
 from dromon.lifecycle import events as ev
+from dromon.lifecycle.verdict import Exit
 
 
 @pytest.fixture
@@ -72,6 +73,58 @@ def test_a_run_no_agent_has_is_launched_again_as_the_same_run(bench, home):
     bench.submit()
     again(bench, home)
     assert bench.hands.of("launch") == [("train-aaaaaa", "worker-0/1")]
+
+
+def test_a_member_at_the_barrier_that_no_agent_has_is_launched_again(bench, home):
+    job = bench.submit(replicas=2)
+    bench.arbiter.happen(job, ev.MembersReady(("worker-0", "worker-1"), (1, 1), "h"), bench.now)
+    bench.flush()
+    assert job.gang.state == "running"
+    assert claim.take(folder(home, "worker-1"))
+    again(bench, home)
+    assert bench.hands.of("launch") == [("train-aaaaaa", "worker-0/1")]
+
+
+def test_one_whose_line_broke_before_it_began_is_launched_by_the_sweep(bench, home):
+    job = bench.submit()
+    look = (bench.arbiter, home, job, "worker-0", 1, bench.now)
+    bench.hands.done.clear()
+    recovery.look_at(*look, at_once=True)
+    bench.flush()
+    assert bench.hands.of("launch") == []
+    recovery.look_at(*look)
+    bench.flush()
+    assert bench.hands.of("launch") == [("train-aaaaaa", "worker-0/1")]
+
+
+def test_an_agent_that_has_gone_on_is_not_ended_for_the_run_it_has_left(bench, home):
+    job = bench.submit()
+    bench.start(job)
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        ticks = process.start_ticks(child.pid)
+        Path(folder(home), "claim").write_text(
+            json.dumps({"pid": child.pid, "start_ticks": ticks, "boot_id": claim.boot_id()})
+        )
+        exitrecord.append(Record(home.record(job.id)).exits, Exit(code=0), member="worker-0", run=1)
+        recovery.end_agent(home, job, "worker-0")
+        assert child.poll() is None
+        os.unlink(Record(home.record(job.id)).exits)
+        recovery.end_agent(home, job, "worker-0")
+        assert child.wait(30) == -signal.SIGKILL
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_an_exit_is_learnt_though_its_agent_lives_on_for_another_run(bench, home):
+    job = bench.submit()
+    bench.start(job)
+    assert claim.take(folder(home))  # by this very process, which lives
+    exit = Exit(code=3, cause="user_error")
+    exitrecord.append(Record(home.record(job.id)).exits, exit, member="worker-0", run=1)
+    again(bench, home)
+    assert "exit code 3" in bench.journal.job(job.id).verdict
 
 
 def test_an_exit_that_happened_meanwhile_is_learnt_from_its_record(bench, home):
