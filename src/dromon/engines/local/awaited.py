@@ -19,7 +19,7 @@ from dromon.lifecycle import events as ev
 if TYPE_CHECKING:
     from dromon.engines.local.lines import Line
 
-Come = Callable[[ev.Launch, Peer, Message], "Line"]
+Come = Callable[[ev.Launch, Peer, Message], "Line | None"]
 
 
 class Awaited:
@@ -40,14 +40,24 @@ class Awaited:
             self._line.send(message)
 
 
+def is_wanted(job: Job, launch: ev.Launch) -> bool:
+    """Whether this very run is still to happen, or to be told that it will not."""
+    member = job.gang.members.get(launch.member)
+    return (
+        job.placement is not None
+        and member is not None
+        and member.is_live
+        and member.run == launch.run
+    )
+
+
 def gather(
     job: Job, launches: list[ev.Launch], come: Come, agents: dict[int, Peer]
 ) -> ev.MembersReady | None:
     """Have these stand at the barrier, those of them who are still wanted."""
     there: list[ev.Launch] = []
     for launch in launches:
-        member = job.gang.members.get(launch.member)
-        if member is not None and member.is_live and member.run == launch.run:
+        if is_wanted(job, launch):
             awaited = Awaited(job.id, launch, come)
             agents[awaited.number] = awaited
             job.coordinator.peers[launch.member] = awaited.number

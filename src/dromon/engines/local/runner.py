@@ -24,7 +24,7 @@ from dromon.agent.plan import AgentPlan
 from dromon.agent.record import Record
 from dromon.engines import outputs
 from dromon.engines.home import Home, write_private
-from dromon.engines.local.awaited import Come
+from dromon.engines.local.awaited import Come, is_wanted
 from dromon.engines.local.collect import Environments
 from dromon.engines.local.jobs import Job
 from dromon.engines.local.lines import Line, Lines
@@ -193,7 +193,9 @@ class Runner:
         plans: dict[Any, AgentPlan] = {}  # those of one role differ in little
         waiting: list[ev.Launch] = []
 
-        def come(each: ev.Launch, stood: Peer, first: Message) -> Line:
+        def come(each: ev.Launch, stood: Peer, first: Message) -> Line | None:
+            if not is_wanted(job, each):
+                return None
             plan = self._plan(job, record, each, plans)
             return self.lines.launch(plan, (), self._fork, stood, first)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dromon.engines.local.awaited import Awaited, gather
+from dromon.engines.local.awaited import Awaited, gather, is_wanted
 from dromon.lifecycle import events as ev
 
 WORLD: dict[str, Any] = {"op": "world", "world": {}}
@@ -70,3 +70,13 @@ def test_who_is_not_wanted_any_more_does_not_stand_there(bench):
     assert gather(job, stale, Agents().come, agents) is None
     assert agents == {}
     assert job.coordinator.peers == {}
+
+
+def test_a_run_is_wanted_until_it_has_ended(bench):
+    job = bench.submit()
+    launch = ev.Launch("worker-0", 1, 1)
+    assert is_wanted(job, launch)
+    bench.arbiter.happen(job, ev.StopRequested("ann"), bench.now)
+    assert is_wanted(job, launch)  # it must still say that it has ended
+    bench.arbiter.happen(job, ev.MemberLost("worker-0", 1), bench.now)
+    assert not is_wanted(job, launch)
