@@ -16,6 +16,11 @@ class Event:
     def to_json(self) -> Dict[str, Any]:
         return {"kind": type(self).__name__, **self.__dict__}  # values only: nothing to copy
 
+    @property
+    def parts(self) -> Tuple["Event", ...]:
+        """Of one that stands for several."""
+        return (self,)
+
 
 # ---- events -------------------------------------------------------------------------------------
 
@@ -57,6 +62,11 @@ class MembersReady(Event):
     members: Tuple[str, ...]
     runs: Tuple[int, ...]
     host: str
+
+    @property
+    def parts(self) -> Tuple[Event, ...]:
+        each = zip(self.members, self.runs)
+        return tuple(MemberReady(member, run, self.host) for member, run in each)
 
 
 @dataclass(frozen=True)

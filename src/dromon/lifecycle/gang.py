@@ -136,9 +136,10 @@ class Gang:
         if self.state == states.QUEUED and self._queued_at is None:
             self._queued_at = now
         self._out = []
-        handler = _HANDLERS.get(type(event))
-        if handler is not None:
-            handler(self, event, now)
+        for each in event.parts:
+            handler = _HANDLERS.get(type(each))
+            if handler is not None:
+                handler(self, each, now)
         self._settle(now)
         return self._out
 
@@ -181,10 +182,6 @@ class Gang:
             self._members.change(name, states.READY, host=event.host, ports=tuple(event.ports))
         elif member.state == states.READY:
             self._open((name,))
-
-    def _on_all_ready(self, event: events.MembersReady, now: float) -> None:
-        for name, run in zip(event.members, event.runs):
-            self._on_ready(events.MemberReady(name, run, event.host), now)
 
     def _on_started(self, event: events.MemberStarted, now: float) -> None:
         name, member = event.member, self._members.current(event.member, event.run)
@@ -479,8 +476,7 @@ class Gang:
         self._out.extend(self._members.stop(names, reason, grace, now))
 
     def _who(self, name: str) -> wording.Who:
-        alone = self._attempt.size == 1
-        return wording.Who(name, self.members[name].rank, self.attempt, alone)
+        return wording.Who(name, self.members[name].rank, self.attempt, self._attempt.size == 1)
 
     def _move(self, state: str) -> None:
         if state not in states.JOB[self.state]:
@@ -493,7 +489,6 @@ _HANDLERS: Dict[Type[Event], Callable[[Gang, Any, float], None]] = {
     events.PrepareFailed: Gang._on_prepare_failed,
     events.Placed: Gang._on_placed,
     events.MemberReady: Gang._on_ready,
-    events.MembersReady: Gang._on_all_ready,
     events.MemberStarted: Gang._on_started,
     events.MemberExited: Gang._on_exited,
     events.MemberLost: Gang._on_taken,
