@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from bench import Bench, eventually, is_alive, processes, words
 
+from dromon.agent import exitrecord
+
 MEMBER = """
 import os, sys, time
 with open(sys.argv[1], "a") as ledger:
@@ -76,7 +78,7 @@ def test_a_launcher_killed_with_a_launch_in_its_hands_loses_nothing(bench: Bench
     launcher = bench.launcher()
     os.kill(launcher, signal.SIGSTOP)  # so that it has the message and does nothing about it
     id = ledger.submit()
-    bench.until(id, "starting")
+    bench.until(id, "running")  # it stands at the barrier without its agent
     os.kill(launcher, signal.SIGKILL)
     ledger.until(id, 1)
     assert ledger.end(id)["state"] == "succeeded"
@@ -168,7 +170,8 @@ def test_a_member_that_had_ended_before_the_reboot_is_not_run_again(bench: Bench
     ledger.until(id, 1)
     bench.kill_daemon()
     ledger.go.touch()
-    eventually(lambda: os.path.exists(bench.record(id).exit("worker-0", 1)), "no exit record")
+    exits, worker = bench.record(id).exits, ("worker-0", 1)
+    eventually(lambda: exitrecord.find(exits, *worker) is not None, "no exit record")
     reboot_without_daemon(bench, id)
     assert bench.over(id)["state"] == "succeeded"
     assert ledger.lines() == [f"{id}/worker-0/1"]

@@ -53,9 +53,10 @@ def sentence(event: str, detail: dict[str, Any]) -> tuple[str, str]:
     message = f" ({detail['message']})" if detail.get("message") else ""
     if event in PLAIN:
         return PLAIN[event], member
-    if event == "Placed":
+    if event in ("Placed", "MembersReady"):
+        what = "placed" if event == "Placed" else "ready"
         names = detail.get("members") or ()
-        return f"placed: {', '.join(names) if len(names) <= NAMED else f'{len(names)} members'}", ""
+        return f"{what}: {', '.join(names) if len(names) <= NAMED else f'{len(names)} members'}", ""
     if event == "ResizeRequested":
         return str(detail.get("message") or "another size"), ""
     if event == "MemberExited":

@@ -35,6 +35,9 @@ def test_what_happens_to_several_members_in_a_row_is_one_line():
     many = [event("MemberReady", member=f"worker-{i}") for i in range(64)]
     assert texts(*ready) == ["ready: worker-0, worker-1, worker-2"]
     assert texts(*many) == ["ready: 64 members"]
+    names = [f"worker-{i}" for i in range(64)]
+    assert texts(event("MembersReady", members=names[:2])) == ["ready: worker-0, worker-1"]
+    assert texts(event("MembersReady", members=names)) == ["ready: 64 members"]
 
 
 def test_members_that_end_differently_are_told_apart():
