@@ -6,7 +6,6 @@ them to one asyncio loop.
 
 import argparse
 import asyncio
-import fcntl
 import gc
 import getpass
 import grp
@@ -34,7 +33,6 @@ from dromon.engines.local import recovery, server
 from dromon.engines.local.arbiter import Arbiter
 from dromon.engines.local.awaited import Come, gather
 from dromon.engines.local.cgroups import Cgroups
-from dromon.engines.local.client import START_LIMIT
 from dromon.engines.local.clock import Clock
 from dromon.engines.local.desk import Desk
 from dromon.engines.local.jobs import Job
@@ -44,6 +42,7 @@ from dromon.engines.local.machine import Machine, having, survey
 from dromon.engines.local.rulebook import Rulebook
 from dromon.engines.local.runner import Runner
 from dromon.engines.local.shared import place as shared
+from dromon.engines.local.sole import take_lock
 from dromon.engines.local.starts import Starts
 from dromon.errors import DromonError
 from dromon.lifecycle import events as ev
@@ -470,26 +469,6 @@ async def _serve(home: Home, options: argparse.Namespace) -> bool:
     await daemon.run(options.ready)
     options.stay = daemon.stay
     return daemon.begins_anew
-
-
-def take_lock(path: str, serving: str) -> int | None:
-    """The descriptor that makes this the one that serves that socket, or None when there is
-    another. One that no longer answers is on its way out, or on its way in; which, a moment will
-    show."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + START_LIMIT
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if server.answers(serving) or time.monotonic() > deadline:
-                os.close(fd)
-                return None
-            time.sleep(0.01)
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return fd
 
 
 def _log_to(home: Home) -> None:

@@ -23,7 +23,6 @@ from dromon.agent.devices import Locks
 from dromon.agent.frames import Message
 from dromon.engines.local.clock import boot_id
 from dromon.engines.local.counter import DRAINED
-from dromon.engines.local.daemon import take_lock
 from dromon.engines.local.deciding import OwnScheduler
 from dromon.engines.local.journal import Journal as Book
 from dromon.engines.local.machine import survey
@@ -39,6 +38,7 @@ from dromon.engines.local.shared.past import Past
 from dromon.engines.local.shared.people import People, person
 from dromon.engines.local.shared.permissions import Permissions
 from dromon.engines.local.shared.server import Connection, Doors, listen
+from dromon.engines.local.sole import take_lock
 from dromon.errors import DromonError, Refused, UsageError, VersionMismatch
 from dromon.sched import events
 from dromon.sched.rules import Rules
