@@ -128,3 +128,21 @@ def test_a_drained_machine_and_a_queue_in_which_others_wait_are_told(
         one.client.ask("node_drain", drain=False)
         assert two.wait(id, 60).state == "succeeded"
         one.client.ask("queue_remove", queue="a")
+
+
+def test_a_gang_of_one_daemon_gives_members_back_for_the_job_of_another(
+    shared: place.Place, serve, on, tmp_path: Path
+):
+    with serve(fake_gpus=2) as one, serve(fake_gpus=2) as two:
+        work = {"resources": {"gpus": 1, "cpus": 0.1}, "stop_grace": 2}
+        gang = on(one, tmp_path).run("sleep 600", replicas=2, min=1, gang_wait=0, **work)
+        on(one, tmp_path).until(gang, "running")
+        assert len(one.status(gang).members) == 2
+        other = on(two, tmp_path).run("true", **work)
+        assert two.wait(other, 60).state == "succeeded"
+        status = next(each for each in one.watch(gang) if each.attempt == 2 and each.members)
+        assert [member.member for member in status.members] == ["worker-0"]
+        words = f"goes from 2 to 1 member, to make room for {other}"
+        timeline = one.client.ask("show", ref=gang)["timeline"]
+        assert words in [each.get("detail", {}).get("message") for each in timeline]
+        assert status.verdict is None
