@@ -222,7 +222,7 @@ def half_gang(bench: Bench) -> str:
     blocker = bench.submit("--cpus", str(os.cpu_count()), "--", "sleep", "600")
     bench.until(blocker, "running")
     bench.write("job.yaml", (
-        "name: half\nreplicas: 2\nresources: {cpus: 0.5}\n"
+        "name: half\nreplicas: 2\nframework: torch\nresources: {cpus: 0.5}\n"
         "command: echo started $DROMON_ATTEMPT; exec sleep 600\n"
     ))  # fmt: skip
     id = bench.submit("job.yaml")
@@ -271,14 +271,25 @@ def test_an_agent_killed_while_it_waits_at_the_barrier_is_replaced(bench: Bench,
     both_ran(bench, half_gang)
 
 
-def test_a_gang_that_never_gathers_can_be_stopped_and_never_starts_later(bench: Bench):
-    """The launcher hangs, so that no agent ever comes; it wakes when the job is over."""
+@pytest.mark.parametrize("framework", ["torch", "none"])
+def test_a_gang_that_never_gathers_can_be_stopped_and_never_starts_later(
+    bench: Bench, framework: str
+):
+    """The launcher hangs, so that no agent ever comes; it wakes when the job is over. Where an
+    agent has nothing to reserve, nobody waits for it at the barrier."""
     bench("daemon", "start")  # no agent of an earlier job is idle
     os.kill(bench.launcher(), signal.SIGSTOP)
     try:
-        id = bench.submit("-n", "2", "--cpus", "0.5", "--", "sh", "-c", "echo started; sleep 600")
-        bench.until(id, "starting")
-        assert "waiting for worker-0, worker-1" in bench("why", id).stdout
+        bench.write("job.yaml", (
+            f"name: half\nreplicas: 2\nframework: {framework}\nresources: {{cpus: 0.5}}\n"
+            "command: echo started; sleep 600\n"
+        ))  # fmt: skip
+        id = bench.submit("job.yaml")
+        if framework == "none":
+            bench.until(id, "running")
+        else:
+            bench.until(id, "starting")
+            assert "waiting for worker-0, worker-1" in bench("why", id).stdout
         bench("stop", id)
         assert bench.over(id)["state"] == "stopped"
     finally:

@@ -116,8 +116,15 @@ def sweep(arbiter: Arbiter, home: Home, now: float) -> None:
             end_agent(home, job, name)
         for name, member in list(job.gang.members.items()):
             is_live = member.run and member.state not in states.MEMBER_ENDED
-            if is_live and name not in job.coordinator.peers:
+            if is_live and (name not in job.coordinator.peers or _may_not_come(home, job, name)):
                 look_at(arbiter, home, job, name, member.run, now)
+
+
+def _may_not_come(home: Home, job: Job, name: str) -> bool:
+    """It was told to stop, and the agent that is sent for has not come yet."""
+    member = job.gang.members[name]
+    folder = Record(home.record(job.id)).run(name, member.run)
+    return member.state == states.ENDING and claim.read(folder) is None
 
 
 def end_agent(home: Home, job: Job, name: str) -> None:

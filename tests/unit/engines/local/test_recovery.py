@@ -85,6 +85,21 @@ def test_a_member_at_the_barrier_that_no_agent_has_is_launched_again(bench, home
     assert bench.hands.of("launch") == [("train-aaaaaa", "worker-0/1")]
 
 
+def test_one_at_the_barrier_whose_agent_does_not_come_can_be_stopped(bench, home):
+    job = bench.submit()
+    bench.arbiter.happen(job, ev.MembersReady(("worker-0",), (1,), "h"), bench.now)
+    job.coordinator.peers["worker-0"] = 1  # who stands there for it
+    bench.flush()
+    recovery.sweep(bench.arbiter, home, bench.now)
+    bench.arbiter.happen(job, ev.StopRequested("ann"), bench.now)
+    bench.flush()
+    assert job.gang.state == "stopping"
+    recovery.sweep(bench.arbiter, home, bench.now)
+    bench.flush()
+    assert bench.journal.job(job.id).state == "stopped"
+    assert not claim.take(folder(home))
+
+
 def test_one_whose_line_broke_before_it_began_is_launched_by_the_sweep(bench, home):
     job = bench.submit()
     look = (bench.arbiter, home, job, "worker-0", 1, bench.now)
