@@ -255,12 +255,14 @@ class Queue:
             self._age(ages[0][0] if ages else NOBODY)
 
     def _age(self, oldest: int) -> None:
+        parent, was = self.parent, self.oldest
         self._move(self.share, oldest)
-        parent = self.parent
-        if parent is not None:
-            oldest = min(child.oldest for child in parent.children.values())
-            if oldest != parent.oldest:
-                parent._age(oldest)
+        if parent is None:
+            return
+        if oldest < parent.oldest:
+            parent._age(oldest)
+        elif was == parent.oldest and oldest != was:
+            parent._age(min([child.oldest for child in parent.children.values()]))
 
 
 def divide(parent: Queue) -> None:
