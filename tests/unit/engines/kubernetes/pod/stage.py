@@ -141,3 +141,5 @@ class Stage:
             except subprocess.TimeoutExpired:
                 pod.kill()
                 pod.wait()
+        for member in self.pods:  # a container would take its agent with it
+            self.kill(member)
