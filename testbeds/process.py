@@ -105,12 +105,14 @@ def by_age(pids: Iterable[int]) -> list[int]:
 
 
 def _started(pid: int) -> int | None:
-    """None when there is no such process, or nothing but its exit code is left of it."""
+    """None when there is no such process, or nothing but its exit code is left of it. One whose
+    first thread has ended before the others still has its sockets and files."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    is_over = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+    return None if is_over else int(fields[19])
 
 
 def _boot() -> str:

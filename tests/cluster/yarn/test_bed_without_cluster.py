@@ -166,3 +166,24 @@ def test_down_leaves_a_process_alone_that_only_has_the_number_of_a_daemon(tmp_pa
             assert not real.is_alive
         finally:
             stranger.kill()
+
+
+LEADERLESS = """
+import ctypes, sys, threading
+threading.Thread(target=sys.stdin.readline).start()
+ctypes.CDLL(None).pthread_exit(None)  # this thread's end, not the process's
+"""
+
+
+def test_a_process_lives_as_long_as_one_of_its_threads(tmp_path: Path) -> None:
+    """Its first thread may end before the one that holds the port."""
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    words = ["sh", "-c", f"exec {sys.executable} -c '{LEADERLESS}' <{held}"]
+    spawned = process.spawn(words, log=str(tmp_path / "log"), cwd=str(tmp_path), env={})
+    with open(held, "w"):
+        state = Path(f"/proc/{spawned.pid}/stat")
+        while state.read_text().rpartition(")")[2].split()[0] != "Z":
+            pass
+        assert spawned.is_alive
+    assert spawned.wait(60)
