@@ -421,12 +421,14 @@ class Run:
         for fd in plan.keep_fds:
             os.close(fd)
         try:
-            write = exitrecord.append if plan.together else exitrecord.write
-            alone = self.record.exit(plan.member, plan.run)
-            write(
-                self.record.exits if plan.together else alone, exit, job=plan.job,
-                member=plan.member, run=plan.run, attempt=plan.attempt, rank=self._rank,
-            )  # fmt: skip
+            facts = {
+                "job": plan.job, "member": plan.member, "run": plan.run, "attempt": plan.attempt,
+                "rank": self._rank,
+            }  # fmt: skip
+            if plan.together:
+                exitrecord.append(self.record.exits, exit, **facts)
+            else:
+                exitrecord.write(self.record.exit(plan.member, plan.run), exit, **facts)
             self._recorded = True
         except OSError as error:  # a full disk: the coordinator still hears of it
             complain(self.directory, f"the exit record could not be written: {error}\n")

@@ -187,14 +187,20 @@ def test_a_pod_whose_line_was_cut_comes_back_to_its_coordinator(stage, gate):
     assert job.status()["attempt"] == 1
 
 
-@pytest.mark.faults
-def test_a_pod_that_is_never_heard_of_again_is_missed_and_the_gang_gets_new_pods(stage, gate):
+def one_cut_off(stage, gate):
+    """A gang of two that runs, and the second is heard of no more."""
     job = stage("sleep 600", replicas=2, stop_grace=0)
     job.lease = 2.0
     way = gate(job, "worker-1")
     job.start()
     job.until(lambda: job.status().get("state") == "running")
     way.cut()
+    return job
+
+
+@pytest.mark.faults
+def test_a_pod_that_is_never_heard_of_again_is_missed_and_the_gang_gets_new_pods(stage, gate):
+    job = one_cut_off(stage, gate)
     assert job.code("worker-0") == 143  # Volcano makes all pods anew
     events = Path(job.home.path("events.jsonl")).read_text()
     assert '"MemberLost", "member": "worker-1"' in events
@@ -202,12 +208,7 @@ def test_a_pod_that_is_never_heard_of_again_is_missed_and_the_gang_gets_new_pods
 
 @pytest.mark.faults
 def test_a_stop_ends_though_one_pod_does_not_hear_of_it(stage, gate):
-    job = stage("sleep 600", replicas=2, stop_grace=0)
-    job.lease = 2.0
-    way = gate(job, "worker-1")
-    job.start()
-    job.until(lambda: job.status().get("state") == "running")
-    way.cut()
+    job = one_cut_off(stage, gate)
     ask(job, "POST", "/stop", json.dumps({"by": "ann", "grace": 0.0}).encode())
     assert job.code("worker-0") == 203
     assert job.status()["state"] == "stopped"
