@@ -23,6 +23,7 @@ class Accounts:
         self.total: Demand = {}  # of all open nodes
         self.lines: dict[tuple[str, str, int, Shape], Line] = {}
         self.waiting_shapes: dict[Shape, None] = {}  # of those who wait, in the order they came
+        self.others = 0  # how many of these do not ask for whole devices, in one role alone
         self.over = 0  # how many queues hold more than they deserve
         self.usage: dict[str, Demand] = {}  # user -> in all queues
         self.ledgers: dict[Scope, list[Ledger]] = {}
@@ -105,11 +106,13 @@ class Accounts:
         line.add(job)
         job.waits = True
         leaf.joined(job)
-        if member.head is not None and job.key < member.head:
-            member.head = job.key
-        leaf.put(member)
+        member.add(job.key)
+        if member.keys[0][2] == job.id:
+            leaf.put(member)
         job.shape.crowd.join(job)
-        self.waiting_shapes[job.shape] = None
+        if job.shape not in self.waiting_shapes:
+            self.waiting_shapes[job.shape] = None
+            self.others += not job.shape.is_simple
         leaf.levels[job.priority] = leaf.levels.get(job.priority, 0) + 1
         crowd = leaf.shapes.get(job.shape)
         if crowd is None:
@@ -131,12 +134,12 @@ class Accounts:
         leaf.left(job)
         if not line.keys:
             del member.lines[key], self.lines[(job.queue, job.user, *key)]
-        if member.head is not None and job.id == member.head[2]:
-            member.head = None
+        member.remove(job.key)
         leaf.put(member)
         job.shape.crowd.count -= 1
         if not job.shape.crowd.count:
             del self.waiting_shapes[job.shape]
+            self.others -= not job.shape.is_simple
         count_down(leaf.levels, job.priority)
         crowd = leaf.shapes[job.shape]
         crowd.count -= 1
@@ -162,22 +165,25 @@ class Accounts:
             leaf.jobs.pop(job.id, None)
             if job.preemptible:
                 count_down(leaf.lower, job.priority)
-        changes = [(resource, sign * amount) for resource, amount in demand.items()]
         is_firm = self.has_guarantees and not job.preemptible
         for queue in leaf.path:
+            usage = queue.usage
             if queue.past is not None:
-                queue.past.settle(queue.usage, now)
-            _change(queue.usage, changes)
+                queue.past.settle(usage, now)
+            for resource, amount in demand.items():
+                usage[resource] = usage.get(resource, 0) + sign * amount
             queue.running += jobs
             for ledger in queue.ledgers:
                 ledger.change(demand, sign, now)
             if is_firm:
-                _change(queue.fixed, changes)
+                add_to(queue.fixed, demand, sign)
             if queue is leaf or queue.has_caps:
-                member = queue.member(user, self.rules.half_life)
+                member = queue.members.get(user) or queue.member(user, self.rules.half_life)
+                usage = member.usage
                 if member.past is not None:
-                    member.past.settle(member.usage, now)
-                _change(member.usage, changes)
+                    member.past.settle(usage, now)
+                for resource, amount in demand.items():
+                    usage[resource] = usage.get(resource, 0) + sign * amount
                 member.running += jobs
                 for ledger in member.ledgers:
                     ledger.change(demand, sign, now)
@@ -187,7 +193,7 @@ class Accounts:
             if queue.parent is not None:
                 self.over += queue.weigh(now)
         if self.user_limits:
-            _change(self.usage.setdefault(user, {}), changes)
+            add_to(self.usage.setdefault(user, {}), demand, sign)
         if self.user_rules or self.class_budgets:
             for ledger in self.user_ledgers(user, job.priority):
                 ledger.change(demand, sign, now)
@@ -261,7 +267,7 @@ class Accounts:
             over = over_limit(limit, self.usage.get(user, {}), asked)
             if over is not None:
                 return f"user {user} may have {over} at once"
-        if GPUS in asked:
+        if (self.user_rules or self.class_budgets) and GPUS in asked:
             for ledger in self.user_ledgers(user, job.priority):
                 if ledger.is_spent(now):
                     return f"user {user} has used {_spent(ledger)}"
@@ -294,9 +300,9 @@ class Accounts:
         return None
 
 
-def _change(sums: Demand, changes: list[tuple[str, int]]) -> None:
-    for resource, amount in changes:
-        sums[resource] = sums.get(resource, 0) + amount
+def add_to(sums: Demand, more: Demand, sign: int) -> None:
+    for resource, amount in more.items():
+        sums[resource] = sums.get(resource, 0) + sign * amount
 
 
 def _needs(queue: Queue, resource: str) -> float:
@@ -306,31 +312,34 @@ def _needs(queue: Queue, resource: str) -> float:
 
 def _queue_cap(queue: Queue, user: str, asked: Demand, now: float, jobs: int) -> str | None:
     rule = queue.rule
-    name = "the cluster" if queue.name == ROOT else f"queue {queue.name}"
     if not rule.is_open:
-        return f"{name} is drained"
+        return f"{_called(queue)} is drained"
     if queue.limit:
         over = over_limit(queue.limit, queue.usage, asked)
         if over is not None:
-            return f"{name} may have {over} at once"
+            return f"{_called(queue)} may have {over} at once"
     if jobs and rule.max_running is not None and queue.running + jobs > rule.max_running:
-        return f"{name} may run {counted(rule.max_running, 'job')} at once"
+        return f"{_called(queue)} may run {counted(rule.max_running, 'job')} at once"
     member = queue.members.get(user)
     if queue.user_limit:
         over = over_limit(queue.user_limit, member.usage if member else {}, asked)
         if over is not None:
-            return f"{user or 'one user'} may have {over} at once in {name}"
+            return f"{user or 'one user'} may have {over} at once in {_called(queue)}"
     most = rule.user_max_running
     if jobs and most is not None and (member.running if member else 0) + jobs > most:
-        return f"{user or 'one user'} may run {counted(most, 'job')} at once in {name}"
+        return f"{user or 'one user'} may run {counted(most, 'job')} at once in {_called(queue)}"
     if GPUS in asked:
         for ledger in queue.ledgers:
             if ledger.is_spent(now):
-                return f"{name} has used {_spent(ledger)}"
+                return f"{_called(queue)} has used {_spent(ledger)}"
         for ledger in member.ledgers if member else ():
             if ledger.is_spent(now):
-                return f"{user or 'this user'} has used {_spent(ledger)} in {name}"
+                return f"{user or 'this user'} has used {_spent(ledger)} in {_called(queue)}"
     return None
+
+
+def _called(queue: Queue) -> str:
+    return "the cluster" if queue.name == ROOT else f"queue {queue.name}"
 
 
 def over_limit(limit: dict[str, float], usage: Demand, asked: Demand) -> str | None:

@@ -29,6 +29,8 @@ def at_the_door(cluster: Cluster, job: Job) -> str | None:
     if queue.children:
         return f"queue {queue.name} has queues of its own; jobs go to one of these"
     for level in queue.path:
+        if not level.has_door:
+            continue
         rule = level.rule
         if not rule.is_open:
             return f"queue {level.name} is drained and takes no new jobs"
@@ -73,6 +75,9 @@ def never(cluster: Cluster, job: Job) -> str | None:
 
 def _breaks(queue: Queue, job: Job) -> str | None:
     """The rule of this queue or of one above that the job can never keep."""
+    is_short = job.max_duration is None or job.max_duration <= queue.longest
+    if is_short and job.shape in queue.keeps and (job.preemptible or queue.takes_firm):
+        return None
     for level in queue.path:
         rule = level.rule
         name = "the cluster" if level.name == ROOT else f"queue {level.name}"
@@ -88,6 +93,7 @@ def _breaks(queue: Queue, job: Job) -> str | None:
             return f"it asks for {asked}, and {name} allows at most {most}"
         if not rule.non_preemptible and not job.preemptible:
             return f"{name} takes only preemptible jobs"
+    queue.keeps.add(job.shape)
     return None
 
 

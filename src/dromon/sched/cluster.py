@@ -163,11 +163,10 @@ class Cluster(Floor):
     def expect(self, job: Job) -> None:
         """How long planning takes it to last, and when to end."""
         duration = job.max_duration
-        queue = self._accounts.tree.get(job.queue)
-        if duration is None and queue is not None:
-            limits = [q.rule.max_duration for q in queue.path if q.rule.max_duration is not None]
-            duration = min(limits, default=None)
-        if duration is None or duration == FOREVER:
+        if duration is None:
+            queue = self._accounts.tree.get(job.queue)
+            duration = FOREVER if queue is None else queue.longest
+        if duration == FOREVER:
             job.duration = FOREVER
             self.endless.add(job.id)
         else:

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf, ulp
 
+from dromon.sched.aside import set_aside
 from dromon.sched.asks import Placement
-from dromon.sched.board import State, placement_of
+from dromon.sched.board import placement_of
 from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
 from dromon.sched.growth import grow
 from dromon.sched.job import QUEUED, RUNNING, STOPPING, Job, Role, Seat, Shape
 from dromon.sched.later import Later
-from dromon.sched.node import Node
 from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut
 from dromon.sched.place import Turning, place_now
 from dromon.sched.plan import Plan
@@ -83,7 +83,8 @@ class Pass:
         self.plan = Plan(cluster, now, self.turn)
         self.later = Later(self.plan, self._plan_all)
         self.shut: dict[Shape, float] = {}  # shape -> duration from which on it cannot start now
-        cluster.accounts.refresh(now)
+        self.accounts = cluster.accounts
+        self.accounts.refresh(now)
         policy = cluster.policy
         self.may_preempt = policy.preemption == PRIORITY
         self.order: FairOrder | OneLine = (
@@ -96,6 +97,7 @@ class Pass:
         self.outlook: Outlook | None = None
         self.untouchable: set[str] = set()
         self._asked_at: dict[Shape, int] = {}
+        self._hope: Shape | None = None  # of whom somebody could start, when last asked
         self._pressing: set[int] | None = None  # queues whose jobs may send others away
         self._stopped: list[tuple[Job, float]] = []
         self._shrunk: list[tuple[Job, set[str]]] = []
@@ -112,6 +114,9 @@ class Pass:
                 self.look(job, walk)
                 return
             # 3. Start it, hold it, or plan it.
+            if self.shut.get(job.shape) == 0.0 and self._is_put_off_freely():
+                self._pass_by(walk)
+                continue
             self.look(job, walk)
             if (self.started and self._is_alone()) or not self._matters():
                 break
@@ -120,7 +125,7 @@ class Pass:
             grow(self)
 
     def _walks(self) -> Iterator[LeafWalk]:
-        tree, refused = self.cluster.accounts.tree, self.cluster.refused
+        tree, refused = self.accounts.tree, self.cluster.refused
         promised = [job for job in self.cluster.promised.values() if job.id not in refused]
         if not promised and (only := self._only()) is not None:
             walk = self.order.walk(tree[only.queue])
@@ -134,16 +139,24 @@ class Pass:
             yield walk
         if self.plan.reservations:
             yield from self._owners()
+        self._shut_out()
         if not self._matters():
             return
         while (found := self.order.next()) is not None:
             yield found
 
+    def _shut_out(self) -> None:
+        """Whoever asks for more devices than any node has free need not be tried."""
+        most, shut = self.cluster.index.most(), self.shut
+        for shape in self.accounts.waiting_shapes:
+            if shape.plain is not None and shape.plain.gpus > most:
+                shut[shape] = 0.0
+
     def _owners(self) -> Iterator[LeafWalk]:
         """Until the first of them that cannot start: the others wait in the common order."""
         count = len(self.blocked)
         for job in owners(self.cluster, self.plan, set(self.cluster.promised)):
-            walk = self.order.walk(self.cluster.accounts.tree[job.queue])
+            walk = self.order.walk(self.accounts.tree[job.queue])
             walk.next, walk.cursor = job, None
             walk.seen.add(job.id)
             yield walk
@@ -154,9 +167,14 @@ class Pass:
         """Could looking further still come to anything?"""
         if self.sought is not None or self.cluster.elastic or self._may_press():
             return True
-        index, shut = self.cluster.index, self.shut
+        index, shut, hope = self.cluster.index, self.shut, self._hope
+        role = None if hope is None or hope in shut else hope.plain
+        if role is not None and index.may_fit(role):
+            return True
         most = index.most()
-        for shape in self.cluster.accounts.waiting_shapes:
+        if not most and not self.accounts.others:  # everybody asks for a device, none is free
+            return any(job.shape.can_grow for job, _ in self.started)
+        for shape in self.accounts.waiting_shapes:
             limit = shut.get(shape)
             if limit == 0.0:
                 continue
@@ -167,6 +185,7 @@ class Pass:
                 pass
             elif limit is None:
                 if index.may_fit(role):
+                    self._hope = shape
                     return True
             elif self._may_squeeze_in(shape, role):
                 return True
@@ -205,11 +224,11 @@ class Pass:
         return self.now + shape.crowd.shortest() <= plan.free_until(role, booked)
 
     def look(self, job: Job, walk: LeafWalk, forced: bool = False) -> None:
-        plan, cluster = self.plan, self.cluster
+        plan = self.plan
         is_sought = self.sought == job.id
         if plan.closed & job.shape.uses and not forced:
             if not walk.has_blocked:
-                if cluster.accounts.cap(job, self.now) is not None:
+                if self.accounts.cap(job, self.now) is not None:
                     return self._held(job, walk, is_sought)
                 walk.has_blocked = True
                 steps = self._make_room(job, True, plan.closed & job.shape.uses)
@@ -218,12 +237,15 @@ class Pass:
             if is_sought:
                 self._remember(Look(job, "closed", ahead=self.blocked[:-1]))
             return walk.drop()
-        cap = cluster.accounts.cap(job, self.now)
+        cap = self.accounts.cap(job, self.now)
         if cap is not None:
             return self._held(job, walk, is_sought, cap)
         limit = self.shut.get(job.shape, inf)
         if job.duration < limit or limit == inf:
             seats = place_now(plan, self.turn, job)
+            if seats is not None and self.later.is_in_the_way(job):
+                self.later.catch_up()
+                seats = place_now(plan, self.turn, job)
             if seats is not None:
                 self.start(job, seats)
                 if is_sought:
@@ -249,9 +271,9 @@ class Pass:
     def _held(self, job: Job, walk: LeafWalk, is_sought: bool, cap: str | None = None) -> None:
         """Nor may the others of its line start, for they ask as much."""
         if is_sought:
-            text = cap or self.cluster.accounts.cap(job, self.now) or ""
+            text = cap or self.accounts.cap(job, self.now) or ""
             self._remember(Look(job, "held", cap=text))
-        if self.cluster.accounts.has_guarantees and not job.preemptible:
+        if self.accounts.has_guarantees and not job.preemptible:
             return walk.advance()  # of those behind it, some may be preemptible
         walk.drop()
 
@@ -276,6 +298,35 @@ class Pass:
         if is_sought:
             victims = tuple(step[0].id for step in steps)
             self._remember(Look(job, "blocked", planned=planned, ahead=ahead, victims=victims))
+
+    def _is_put_off_freely(self) -> bool:
+        """Need nothing be done for a job that cannot start but to keep its place?"""
+        if self.may_preempt or self.cluster.elastic or self.sought is not None:
+            return False
+        return isinstance(self.order, FairOrder) and self.later.asks_nothing()
+
+    def _pass_by(self, walk: LeafWalk) -> None:
+        """Those at the head of a queue of shapes that cannot start now."""
+        shut, later, cap = self.shut, self.later, self.accounts.cap
+        free: set[tuple[str, int, Shape]] = set()  # whom no cap holds
+        job = walk.next
+        while job is not None and shut.get(job.shape) == 0.0:
+            key = (job.user, job.priority, job.shape)
+            if key not in free:
+                if cap(job, self.now) is not None:
+                    self._held(job, walk, False)
+                    job = walk.peek()
+                    continue
+                if self.accounts.has_guarantees:
+                    free.clear()  # for those it also matters who may be sent away
+                free.add(key)
+            walk.has_blocked = True
+            self.blocked.append(job)
+            if walk.blocked < PLANNED:
+                walk.blocked += 1
+                later.put_off_freely(job)
+            walk.advance()
+            job = walk.peek()
 
     def _may_wait(self, job: Job) -> bool:
         """Its planned start is not needed yet."""
@@ -308,7 +359,7 @@ class Pass:
         """Those of a queue that was passed over."""
         walk = self.order.walk(leaf)
         while walk.blocked < PLANNED and (job := walk.peek()) is not None:
-            if self.cluster.accounts.cap(job, self.now) is not None:
+            if self.accounts.cap(job, self.now) is not None:
                 self._held(job, walk, False)
                 continue
             found = self.plan.earliest(job)
@@ -399,14 +450,14 @@ class Pass:
         plan = self.plan
         short = lacking(plan, job)
         plan.closed |= short
-        for shape in self.cluster.accounts.waiting_shapes:
+        for shape in self.accounts.waiting_shapes:
             if shape.uses & short:
                 self.shut[shape] = 0.0
         if short == job.uses:
             return
         for node in self.cluster.nodes.values():
             if node.is_open:
-                _set_aside(plan, node, job)
+                set_aside(plan, node, job)
 
     def undo(self) -> None:
         self.plan.forget_fronts()
@@ -428,27 +479,3 @@ class Pass:
         for job, _ in reversed(self.started):
             self.cluster.vacate(job, self.now)
             job.state, job.end, job.started = QUEUED, inf, 0.0
-
-
-def _set_aside(plan: Plan, node: Node, job: Job) -> None:
-    whole = State.whole(node)
-    for role in job.shape.roles:
-        if role.label is not None and role.label not in node.labels:
-            continue
-        if role.cpus > whole.cpus or role.memory > whole.memory:
-            continue
-        mask = node.kind_mask(role.kind)
-        if role.gpus > (whole.mask & mask).bit_count() or (role.part and not mask):
-            continue
-        for _ in range(min(role.min, 1) if role.is_apart else role.min):
-            state = plan.throughout_now(node, job)
-            free = state.mask & mask
-            kept = node.lowest(free, min(role.gpus, free.bit_count()))
-            cpus = min(max(0, state.cpus), role.cpus)
-            memory = min(max(0, state.memory), role.memory)
-            seat = Seat("", node.name, cpus, memory, kept, 0)
-            if role.part:
-                position = node.device_for(role, state.mask, state.parts)
-                if position >= 0:
-                    seat.mask, seat.part = 1 << position, role.part
-            plan.keep(node, seat)

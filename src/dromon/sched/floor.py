@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dromon.sched import events
-from dromon.sched.accounts import Accounts
+from dromon.sched.accounts import Accounts, add_to
 from dromon.sched.asks import CPUS, GPUS, MEMORY, Free, Placement, milli
 from dromon.sched.index import NodeIndex
 from dromon.sched.job import FOREVER, QUEUED, RUNNING, STOPPING, Demand, Job, Role, Seat
@@ -320,8 +320,3 @@ def held_by(job: Job, placement: Placement) -> Demand:
     for member in placement:
         add_to(held, per_member.get(member.rpartition("-")[0], {}), 1)
     return held
-
-
-def add_to(sums: Demand, more: Demand, sign: int) -> None:
-    for resource, amount in more.items():
-        sums[resource] = sums.get(resource, 0) + sign * amount

@@ -39,7 +39,7 @@ class NodeIndex:
 
     def update(self, node: Node) -> None:
         """The node has changed."""
-        node.ends = None
+        node.ends = node.counts = None
         for changed in self.listeners:
             changed[node.number] = node
         entry = node.entry
@@ -86,6 +86,23 @@ class NodeIndex:
                 return inf
             most = max(most, group.filled.bit_length() - 1)
         return most
+
+    def with_some(self, most: int) -> list[Node] | None:
+        """Nodes with wholly free GPUs; None: there are more than so many, or some are shared."""
+        found: list[Node] = []
+        for group in self.groups.values():
+            if group.mixed:
+                return None
+            filled, count = group.filled >> 1, 1
+            while filled:
+                if filled & 1:
+                    bucket = group.buckets[count]
+                    if len(found) + len(bucket) > most:
+                        return None
+                    found += [entry[3] for entry in bucket]
+                filled >>= 1
+                count += 1
+        return found
 
     def may_fit(self, role: Role) -> bool:
         """False: no node has GPUs enough for one member."""

@@ -83,6 +83,7 @@ class Shape:
         "crowd",
         "demand",
         "gpus",
+        "is_simple",
         "number",
         "one",
         "per_member",
@@ -110,6 +111,7 @@ class Shape:
         self.gpus = self.demand.get(GPUS, 0)
         only = self.roles[0] if len(self.roles) == 1 else None
         self.plain = only if only and only.min and not only.is_apart and not only.part else None
+        self.is_simple = self.plain is not None and self.plain.gpus > 0
         self.one = self._as_one()
         self.can_grow = any(role.min < role.replicas for role in ask)
         self.crowd = Crowd()  # who waits, in all queues

@@ -2,8 +2,10 @@
 
 On a full cluster few nodes have anything free. Whoever still may start will be on one of these,
 for at most as long as its devices are not booked; so a planned job that will be elsewhere, or
-there only afterwards, need not be planned now. It certainly is elsewhere when more nodes have room
-for it sooner than all those planned before it can take. What cannot be told is planned at once,
+there only afterwards, need not be planned now. It is there afterwards when too much of the node is
+held for longer than whoever wants to start; it certainly is elsewhere when more nodes have room
+for it sooner than all those planned before it can take. Where each is known to have a time at all
+this is asked only once somebody wants to start, else at once. What cannot be told is planned,
 after all that was put off, in order: the outcome is that of planning each in its turn.
 """
 
@@ -14,6 +16,7 @@ from dromon.sched.job import Job, Role, Shape
 from dromon.sched.node import Node
 from dromon.sched.plan import Plan
 from dromon.sched.queues import Queue
+from dromon.sched.slots import first_slot, slot_key
 
 MANY = 1 << 30
 FEW = 6  # nodes with anything free; with more of them, everybody is planned at once
@@ -31,6 +34,7 @@ class Later:
         self._is_on: bool | None = None
         self._before: dict[Shape, tuple[float, int, int]] = {}  # see `_elsewhere`
         self._until: dict[Shape, tuple[int, float]] = {}
+        self._unasked: dict[tuple[object, ...], Role] = {}  # kinds put off without asking
 
     def is_on(self) -> bool:
         """Could anything be put off in this decision?"""
@@ -42,25 +46,20 @@ class Later:
         cluster = self.plan.cluster
         if self.plan.reservations or self.plan.closed or not cluster.policy.backfills:
             return False
-        for shape in cluster.accounts.waiting_shapes:
-            if shape.plain is None or not shape.plain.gpus:
-                return False
-        live: list[Node] = []
-        for group in cluster.index.groups.values():
-            if group.mixed:
-                return False
-            for bucket in group.buckets[1:]:
-                if len(live) + len(bucket) > FEW:
-                    return False
-                live += [entry[3] for entry in bucket]
-        self._live = live
-        return True
+        if cluster.accounts.others:
+            return False
+        self._live = cluster.index.with_some(FEW)
+        return self._live is not None
 
     def may_wait(self, shape: Shape, shortest: float, members: int) -> bool:
         """Would nobody notice if so many members of such jobs, none of them shorter, were planned
         later?"""
-        if not self.is_on() or shape.plain is None or self.plan.closed:
+        role = shape.plain
+        if not self.is_on() or role is None or self.plan.closed:
             return False
+        if self.asks_nothing():
+            self._unasked[slot_key(role)] = role
+            return True
         needed = self.members + members + len(self.plan.bookings)
         known = self._before.get(shape)
         if known is not None and known[0] <= shortest:
@@ -68,9 +67,43 @@ class Later:
                 return True
             if known[2] == self._version():
                 return False
-        known = self._elsewhere(shape.plain, shortest)
+        known = self._elsewhere(role, shortest)
         self._before[shape] = known
         return known[1] >= needed
+
+    def asks_nothing(self) -> bool:
+        """Whoever may wait here can be planned, for everything ends and no device is held by
+        others; and nothing is booked yet."""
+        plan, cluster = self.plan, self.plan.cluster
+        if plan.bookings or plan.closed or cluster.endless or cluster.hindered:
+            return False
+        return self.is_on()
+
+    def put_off_freely(self, job: Job) -> None:
+        """Only while `asks_nothing`."""
+        role = job.shape.plain
+        assert role is not None
+        self._unasked[slot_key(role)] = role
+        self.waiting.append(job)
+        self.members += role.min
+
+    def is_in_the_way(self, job: Job) -> bool:
+        """Could somebody who was put off without asking come to where this job may start, before
+        it would have ended?"""
+        if not self._unasked:
+            return False
+        role = job.shape.plain
+        assert self._live is not None
+        assert role is not None
+        plan, gpus, end = self.plan, role.gpus, self.plan.now + job.duration
+        nodes = [node for node in self._live if node.mask.bit_count() >= gpus]
+        for role in self._unasked.values():
+            for node in nodes:
+                if first_slot(node, role) < end or plan.soon >= end:
+                    if self._elsewhere(role, 0.0)[1] < self.members:
+                        return True
+                    break
+        return False
 
     def until(self, shape: Shape, role: Role) -> float:
         """When such a job that starts now must have ended, given that it did not fit where nothing
@@ -102,7 +135,7 @@ class Later:
 
     def catch_up(self) -> None:
         """Plan them now."""
-        waiting, self.waiting, self.members = self.waiting, [], 0
+        waiting, self.waiting, self.members, self._unasked = self.waiting, [], 0, {}
         for one in waiting:
             if isinstance(one, Queue):
                 self.plan_all(one)
@@ -128,6 +161,8 @@ class Later:
     def _offer(self, node: Node, role: Role, shortest: float) -> float:
         """From when on a member could be there, as long as others may start there too."""
         plan = self.plan
+        if node.number not in plan.bookings:
+            return max(first_slot(node, role), plan.soon)
         until = _free_until(node, plan)
         for point in sorted({plan.soon, *plan.points(node)}):
             if point >= until:

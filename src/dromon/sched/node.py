@@ -8,8 +8,8 @@ WHOLE = 1000  # thousandths of a device
 
 class Node:
     __slots__ = (
-        "all", "bucket", "cpus", "ends", "entry", "group", "held", "ids", "is_open", "jobs",
-        "kinds", "labels", "mask", "memory", "name", "number", "parts", "position", "total",
+        "all", "bucket", "counts", "cpus", "ends", "entry", "group", "held", "ids", "is_open",
+        "jobs", "kinds", "labels", "mask", "memory", "name", "number", "parts", "position", "total",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, total: Free, labels: frozenset[str]) -> None:
@@ -34,6 +34,7 @@ class Node:
         self.entry: tuple[int, int, int, Node] | None = None  # its place in the index
         self.bucket = -1
         self.ends: list[tuple[float, list[Seat]]] | None = None  # kept by `slots.releases`
+        self.counts: list[float] | None = None  # kept by `slots.counted`
 
     @property
     def free(self) -> Free:

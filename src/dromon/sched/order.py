@@ -5,8 +5,9 @@ queues: from the root down to the one with the smallest share. Jobs of a line wh
 fit now are passed over together once the queue has its planned starts.
 """
 
-from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from bisect import bisect_right
+from collections.abc import Callable
+from heapq import heappop, heappush, heapreplace
 from math import floor
 
 from dromon.sched.cluster import Cluster
@@ -33,8 +34,8 @@ Entry = First | tuple[int, float, int, str, Cursor]
 
 
 class LeafWalk:
-    """The jobs of one queue in order. A user's lines are looked at one by one only once the first
-    of that user's jobs was not the end of it: most passes come no further."""
+    """The jobs of one queue in order: user by user as long as anybody matters, line by line once
+    only those do whose shape still fits."""
 
     def __init__(self, cluster: Cluster, leaf: Queue, now: float, shut: dict[Shape, float]) -> None:
         self.cluster = cluster
@@ -44,6 +45,8 @@ class LeafWalk:
         self.blocked = 0  # of those that count
         self.has_blocked = False
         self.heap: list[Entry] | None = None  # users, and lines of those that were opened
+        self.looked: dict[Member, int] = {}  # how many of a user's jobs were looked at
+        self.dropped: set[Line] = set()
         self.opened: dict[Member, list[Cursor]] = {}
         self.next: Job | None = None
         self.cursor: Member | Cursor | None = None  # where `next` is from
@@ -52,35 +55,46 @@ class LeafWalk:
         self.seen: set[str] = set()
 
     def _fill(self) -> list[Entry]:
-        leaf, opened = self.leaf, self.opened
+        leaf, opened, looked = self.leaf, self.opened, self.looked
         if leaf.past is not None:
             leaf.weigh_users(self.now)
+        heap: list[Entry] = [*leaf.firsts]
+        self.heap = heap  # for what is sorted is a heap
         if leaf.rule.aging:
             for member in leaf.members.values():
                 if member.lines and member not in opened:
                     opened[member] = [Cursor(line) for line in member.lines.values()]
-        if not opened:
-            self.heap = [*leaf.firsts]
-            return self.heap
-        heap: list[Entry] = [first for first in leaf.firsts if first[4] not in opened]
-        self.heap = heap  # for what is sorted is a heap
-        for member, cursors in opened.items():
-            for cursor in cursors:
-                cursor.share = member.share
-                self._push(cursor)
+        if opened or looked:
+            heap.clear()
+            for first in leaf.firsts:
+                member = first[4]
+                at = looked.get(member, 0)
+                if member not in opened and at < len(member.keys):
+                    heappush(heap, (*_turn(member, at), member))
+            for member, cursors in opened.items():
+                for cursor in cursors:
+                    cursor.share = member.share
+                    self._push(cursor)
         return heap
 
     def _may_start(self, line: Line) -> bool:
         limit = self.shut.get(line.shape)
         return limit is None or line.shortest < limit
 
-    def _open(self, member: Member, is_short: bool) -> None:
-        lines: Iterable[Line] = member.lines.values()
-        if is_short:
-            lines = [line for line in lines if self._may_start(line)]
-        cursors = self.opened[member] = [Cursor(line) for line in lines]
-        for cursor in cursors:
+    def _open(self, member: Member) -> None:
+        """From where it was looked at, line by line, those of whom somebody may still start."""
+        at = self.looked.get(member, 0)
+        last = member.keys[at - 1] if at else None
+        cursors = self.opened[member] = []
+        for line in member.lines.values():
+            if line in self.dropped or not self._may_start(line):
+                continue
+            cursor = Cursor(line)
+            if last is not None and -line.priority <= last[0]:
+                is_past = -line.priority < last[0]
+                cursor.at = -1 if is_past else bisect_right(line.keys, last[1:])
             cursor.share = member.share
+            cursors.append(cursor)
             self._push(cursor)
 
     def _push(self, cursor: Cursor) -> None:
@@ -110,20 +124,23 @@ class LeafWalk:
             self._move(self._passed)
         heap = self.heap
         if heap is None:
-            if not self.opened and (first := self._begin()) is not None:
-                return first
             heap = self._fill()
         is_short = self.blocked >= PLANNED
         if is_short and is_shut(self.leaf, self.shut):
             return None
         while heap:
-            entry = heappop(heap)
+            entry = heap[0]
             place = entry[4]
             if isinstance(place, Member):
-                if is_short or entry[3] in self.seen:
-                    self._open(place, is_short)
+                if is_short:
+                    heappop(heap)
+                    self._open(place)
                     continue
-            elif entry[3] in self.seen:  # room is being made for it: it was looked at before all
+                if entry[3] in self.seen:  # room is being made for it: it was looked at before all
+                    self._step(place)
+                    continue
+            elif entry[3] in self.seen:
+                heappop(heap)
                 place.at += 1
                 self._push(place)
                 continue
@@ -134,27 +151,17 @@ class LeafWalk:
             return self.next
         return None
 
-    def _begin(self) -> Job | None:
-        """The very first is known without looking at everybody."""
-        leaf = self.leaf
-        if leaf.rule.aging or self.seen or self.blocked:
-            return None
-        if leaf.past is not None:
-            leaf.weigh_users(self.now)
-        if not leaf.firsts:
-            return None
-        first = leaf.firsts[0]
-        self.next, self.cursor = self.cluster.jobs[first[3]], first[4]
-        return self.next
-
     def _settle(self, cursor: Cursor) -> bool:
-        """Move it on past those that cannot matter; False: it has moved, or is at the end."""
+        """Move the first on past those that cannot matter; False: it has moved, or is at the
+        end."""
         limit = self.shut.get(cursor.line.shape)
         if limit is None:
             return True
         at = cursor.line.next_below(cursor.at, limit)
         if at == cursor.at:
             return True
+        assert self.heap is not None
+        heappop(self.heap)
         cursor.at = at
         self._push(cursor)
         return False
@@ -174,16 +181,38 @@ class LeafWalk:
     def _move(self, job: Job) -> None:
         place, self.cursor, self._passed = self.cursor, None, None
         if isinstance(place, Member):
-            line = place.lines[(job.priority, job.shape)]
-            cursors = self.opened[place] = [Cursor(line) for line in place.lines.values()]
-            for cursor in cursors:
-                cursor.share = place.share
-                if cursor.line is line:
-                    cursor.at = -1 if self._is_dropped else 1
-                self._push(cursor)
+            if self._is_dropped:
+                self.dropped.add(place.lines[(job.priority, job.shape)])
+            self._step(place)
         elif place is not None:
+            if self.heap:
+                heappop(self.heap)
             place.at = -1 if self._is_dropped else place.at + 1
             self._push(place)
+
+    def _step(self, member: Member) -> None:
+        """On to the user's next job, past those of lines that do not matter."""
+        keys, at = member.keys, self.looked.get(member, 0) + 1
+        if self.dropped:
+            jobs = self.cluster.jobs
+            while at < len(keys):
+                job = jobs[keys[at][2]]
+                if member.lines[(job.priority, job.shape)] not in self.dropped:
+                    break
+                at += 1
+        self.looked[member] = at
+        heap = self.heap
+        if heap is None:
+            return
+        if at < len(keys):
+            heapreplace(heap, (*_turn(member, at), member))
+        else:
+            heappop(heap)
+
+
+def _turn(member: Member, at: int) -> tuple[int, float, int, str]:
+    level, seq, id = member.keys[at]
+    return (level, member.share, seq, id)
 
 
 def is_shut(leaf: Queue, shut: dict[Shape, float]) -> bool:
@@ -224,9 +253,13 @@ class FairOrder(Walks):
         self.passes_over = passes_over
         self.done: set[int] = set()
         self._root = cluster.accounts.tree[ROOT]
+        self._same: LeafWalk | None = None  # the last one, whose turn it still is
 
     def next(self) -> LeafWalk | None:
         """The walk whose next job is to be looked at."""
+        same = self._same
+        if same is not None and same.heap is not None and same.peek() is not None:
+            return same  # nobody has started, so no share has changed
         while True:
             queue: Queue | None = self._root
             while queue is not None and queue.children:
@@ -240,6 +273,7 @@ class FairOrder(Walks):
             if queue.number in self.walks or not self.passes_over(queue):
                 walk = self.walk(queue)
                 if walk.peek() is not None:
+                    self._same = walk
                     return walk
             self.done.add(queue.number)
 

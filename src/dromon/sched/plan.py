@@ -15,7 +15,16 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.job import Job, Role, Seat
 from dromon.sched.node import WHOLE, Node
 from dromon.sched.rules import Reservation
-from dromon.sched.slots import Booking, Front, SlotTimes, releases, slot_key, slot_times
+from dromon.sched.slots import (
+    Booking,
+    Front,
+    SlotTimes,
+    Windows,
+    releases,
+    slot_key,
+    slot_times,
+    windows_beside,
+)  # fmt: skip
 
 Freed = Mapping[int, Sequence[Seat]]  # node number -> seats as good as given back
 NOBODY: Freed = {}
@@ -53,7 +62,7 @@ class Plan:
             node = self.cluster.nodes[seat.node]
             self.bookings.setdefault(node.number, []).append(Booking(start, end, seat))
             for front in self._fronts.values():
-                front.stale[node.number] = node
+                front.book(node.number, self.soon)
 
     def end(self, job: Job, start: float) -> float:
         """Waiting for what is overdue makes a job no longer: it still fits before the next."""
@@ -73,10 +82,8 @@ class Plan:
         found = self._fronts.get(key)
         if found is None:
             found = self._fronts[key] = Front(self.cluster.slot_times(role))
-            found.stale = {number: self.cluster.numbers[number] for number in self.bookings}
-        for number, node in found.stale.items():
-            found.bound(number, self._bound(node, found.times))
-        found.stale = {}
+            for number in self.bookings:
+                found.book(number, self.soon)
         return found
 
     def nodes_before(self, role: Role, time: float) -> int:
@@ -84,14 +91,31 @@ class Plan:
         booked."""
         return self.cluster.slot_times(role).before(time)
 
-    def _bound(self, node: Node, times: SlotTimes) -> float:
-        """Before this, a booked node has no room for one member however short."""
-        first = max(times.times.get(node.number, inf), self.soon)
-        if node.is_open and first < inf:
-            for point in sorted({first, *(t for t in self.points(node) if t > first)}):
-                if point < inf and self.slots(node, times.role, point, nextafter(point, inf)):
-                    return point
-        return inf
+    def _windows(self, number: int, times: SlotTimes) -> Windows:
+        """Of a booked node."""
+        node, role = self.cluster.numbers[number], times.role
+        first = max(times.times.get(number, inf), self.soon)
+        if not node.is_open or first == inf:
+            return []
+        points = sorted({first, *[t for t in self.points(node) if first < t < inf]})
+        bookings, ends = self.bookings[number], releases(node)
+        is_shared = node.held or node.parts or any(s.part for _, seats in ends for s in seats)
+        if role.gpus and not (role.cpus or role.memory or is_shared):
+            kind = node.kind_mask(role.kind)
+            return windows_beside(node.mask, ends, bookings, points, role.gpus, kind)
+        found: Windows = []
+        starts = sorted({booking.start for booking in bookings})
+        for point in points:
+            count = self.slots(node, role, point, nextafter(point, inf))
+            if count or found:
+                untils = [inf] * count
+                for start in starts:
+                    if start > point and count:
+                        left = self.slots(node, role, point, nextafter(start, inf))
+                        untils[left:count] = [start] * (count - left)
+                        count = left
+                found.append((point, untils))
+        return found
 
     # ---- what is free when ----------------------------------------------------------------------
 
@@ -204,38 +228,42 @@ class Plan:
                 for slot in slot_times(by_number[number], role, most):
                     insort(times, slot if slot > soon else soon)
         last = times[most - 1] if len(times) >= most else inf
-        booked = [by_number[number] for number in front.booked_before(last)]
-        also = front.booked_before(nextafter(last, inf))  # those with room from that very time on
-        if most == 1 and not also and len(plain) == 1:
+        booked = front.booked_until(last, lambda number: self._windows(number, front.times))
+        if most == 1 and not booked and len(plain) == 1:
             return (last, self._one_seat(role, by_number[next(iter(plain))], last))
-        changes = [(time, -1) for time in times[:most]]
-        for at, node in enumerate(booked):
-            bound = front.bounds[node.number]  # nothing before it
-            points = {self.soon, *self.points(node)}
-            changes += [(t, at) for t in points if bound <= t < last]
+        changes = [(time, -1, 0) for time in times[:most]]
+        for number in booked:
+            changes += [
+                (point, number, self._fitting(untils, job, point))
+                for point, untils in front.windows[number] if point <= last
+            ]  # fmt: skip
         changes.sort()
-        at_most = [0] * len(booked)  # slots of booked nodes; between their own points only fewer
+        at_most: dict[int, int] = {}  # slots of booked nodes; between their own points only fewer
         count = total = 0
-        for number, (point, at) in enumerate(changes):
-            if at < 0:
+        for at, (point, number, found) in enumerate(changes):
+            if number < 0:
                 count += 1
             else:
-                found = self.slots(booked[at], role, point, self.end(job, point))
-                total += found - at_most[at]
-                at_most[at] = found
+                total += found - at_most.get(number, 0)
+                at_most[number] = found
             if count + total < most:
                 continue
-            if number + 1 < len(changes) and changes[number + 1][0] == point:
+            if at + 1 < len(changes) and changes[at + 1][0] == point:
                 continue
             nodes = [by_number[n] for n, first in plain.items() if first <= point]
-            nodes += [node for node, found in zip(booked, at_most, strict=True) if found]
-            if point == last:
-                before = {node.number for node in booked}
-                nodes += [by_number[number] for number in also if number not in before]
+            nodes += [by_number[n] for n, found in at_most.items() if found]
             seats = self._board(job, point, nodes).place(job.shape)
             if seats is not None:
                 return point, seats
         return None
+
+    def _fitting(self, untils: list[float], job: Job, point: float) -> int:
+        """For how many members a window is long enough."""
+        end = self.end(job, point)
+        fitting = len(untils)
+        while fitting and untils[fitting - 1] < end:
+            fitting -= 1
+        return fitting
 
     def _soonest(self, role: Role) -> tuple[float, list[Seat]] | None:
         """For one member, where one node has room before all others and nothing booked matters."""

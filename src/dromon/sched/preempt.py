@@ -7,10 +7,10 @@ while those that stop already make the room.
 
 from collections.abc import Iterable, Iterator
 
+from dromon.sched.accounts import add_to
 from dromon.sched.asks import CPUS, GPUS, MEMORY
 from dromon.sched.board import Board, State, slots
 from dromon.sched.cluster import Cluster
-from dromon.sched.floor import add_to
 from dromon.sched.job import QUEUED, RUNNING, Demand, Job, Role, Seat
 from dromon.sched.later import Later
 from dromon.sched.node import Node

@@ -4,8 +4,9 @@ A line is the waiting jobs of one user in one queue, of one priority and one sha
 order: where its first job does not fit, none does, so nobody looks at the others.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from heapq import heappop, heappush
+from math import inf
 
 from dromon.sched.job import Crowd, Demand, Job, Key, Shape
 from dromon.sched.rules import ROOT, Amounts, QueueRule, Rules
@@ -69,7 +70,7 @@ class Member:
     """One user inside one queue."""
 
     __slots__ = (
-        "head", "ledgers", "lines", "name", "past", "place", "queued", "running", "share", "usage",
+        "keys", "ledgers", "lines", "name", "past", "place", "queued", "running", "share", "usage",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -79,16 +80,20 @@ class Member:
         self.running = 0
         self.queued = 0
         self.lines: dict[tuple[int, Shape], Line] = {}
-        self.head: Key | None = None  # who is looked at first; kept until it changes
+        self.keys: list[Key] = []  # all of them: by priority, then who came first
         self.place: tuple[int, float, int, str] | None = None  # among the users of the queue
         self.ledgers: list[Ledger] = []
         self.past: Past | None = None
 
-    def first(self) -> Key:
-        """Of those who wait: by priority, then who came first."""
-        if self.head is None:
-            self.head = min((-line.priority, *line.keys[0]) for line in self.lines.values())
-        return self.head
+    def add(self, key: Key) -> None:
+        keys = self.keys
+        if not keys or key > keys[-1]:
+            keys.append(key)
+        else:
+            insort(keys, key)
+
+    def remove(self, key: Key) -> None:
+        del self.keys[bisect_left(self.keys, key)]
 
 
 First = tuple[int, float, int, str, Member]  # by priority, share, then who came first
@@ -97,9 +102,9 @@ First = tuple[int, float, int, str, Member]  # by priority, share, then who came
 class Queue:
     __slots__ = (
         "ages", "came", "children", "deserved", "firsts", "fixed", "guarantee", "has_caps",
-        "is_over", "jobs", "ledgers", "levels", "limit", "lower", "members", "name", "number",
-        "oldest", "order", "parent", "past", "path", "queued", "rule", "running", "shapes", "share",
-        "usage", "user_limit", "weights",
+        "has_door", "is_over", "jobs", "keeps", "ledgers", "levels", "limit", "longest", "lower",
+        "members", "name", "number", "oldest", "order", "parent", "past", "path", "queued", "rule",
+        "running", "shapes", "share", "takes_firm", "usage", "user_limit", "weights",
     )  # fmt: skip
 
     def __init__(self, rule: QueueRule, parent: "Queue | None", number: int) -> None:
@@ -127,6 +132,7 @@ class Queue:
         self.firsts: list[First] = []  # users with somebody who waits, by whose turn it is
         self.past: Past | None = None
         self.weights: dict[str, float] = {}
+        self.keeps: set[Shape] = set()  # which ask for no more than it and those above may have
         self.obey(rule)
 
     def obey(self, rule: QueueRule) -> None:
@@ -140,6 +146,15 @@ class Queue:
             or rule.user_max_running is not None or not rule.is_open
             or any(budget.of == "user" for budget in rule.budgets)
         )  # fmt: skip
+        self.has_door = (
+            not rule.is_open or rule.max_queued is not None or rule.user_max_queued is not None
+        )
+        above = self.parent
+        self.longest: float = min(
+            inf if rule.max_duration is None else rule.max_duration,
+            inf if above is None else above.longest,
+        )  # that a job here may last
+        self.takes_firm: bool = rule.non_preemptible and (above is None or above.takes_firm)
 
     @property
     def is_leaf(self) -> bool:
@@ -202,8 +217,8 @@ class Queue:
     def put(self, member: Member) -> None:
         """What a user waits for, or has, has changed: its place among the others."""
         old, place = member.place, None
-        if member.lines:
-            level, seq, id = member.head or member.first()
+        if member.keys:
+            level, seq, id = member.keys[0]
             place = (level, member.share, seq, id)
         if place == old:
             return

@@ -1,7 +1,7 @@
 """When nodes have room for members of one kind, from when their jobs are expected to end."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from math import inf
 
@@ -79,9 +79,14 @@ def first_slot(node: Node, role: Role) -> float:
         times = slot_times(node, role, 1)
         return times[0] if times else inf
     gpus, cpus, memory = role.gpus, role.cpus, role.memory
-    kind = node.all if role.kind is None else node.kinds.get(role.kind, 0)
     if role.label is not None and role.label not in node.labels:
         return inf
+    if not cpus and not memory and (role.kind is None or len(node.kinds) == 1):
+        if role.kind is not None and role.kind not in node.kinds:
+            return inf
+        counts = node.counts or counted(node)
+        return counts[gpus] if gpus < len(counts) else inf
+    kind = node.kind_mask(role.kind)
     total = node.total
     if kind.bit_count() < gpus or total.cpus < cpus or total.memory < memory:
         return inf
@@ -96,6 +101,19 @@ def first_slot(node: Node, role: Role) -> float:
         if (mask & kind).bit_count() >= gpus and cpus_free >= cpus and memory_free >= memory:
             return end
     return inf
+
+
+def counted(node: Node) -> list[float]:
+    """When so many devices are free there, by how many; no device may be shared. Kept until the
+    node changes."""
+    mask = node.mask
+    found = [NOW] * (mask.bit_count() + 1)
+    for end, seats in releases(node):
+        for seat in seats:
+            mask |= seat.mask
+        found += [end] * (mask.bit_count() + 1 - len(found))
+    node.counts = found
+    return found
 
 
 def slot_times(node: Node, role: Role, most: int) -> list[float]:
@@ -145,17 +163,26 @@ def _end(release: tuple[float, list[Seat]]) -> float:
     return release[0]
 
 
+# From each time on at which more may be free: until when there is room for one member, for two…
+Windows = list[tuple[float, list[float]]]
+
+
 class Front:
     """Nodes in the order in which they have room for one member of a kind, within one decision:
-    those that nobody has booked by their times, those booked by a time before which they have
-    none whatever its duration."""
+    those that nobody has booked by their times, those booked by when their windows begin."""
 
     def __init__(self, times: SlotTimes) -> None:
         times.refresh()
         self.times = times
         self.booked: list[tuple[float, int]] = []  # a heap; may hold what is out of date
-        self.bounds: dict[int, float] = {}
-        self.stale: dict[int, Node] = {}  # booked since their bounds were found
+        self.windows: dict[int, Windows] = {}  # of those booked, once somebody looked
+
+    def book(self, number: int, soon: float) -> None:
+        """It is booked, or once more: its windows are not what they were."""
+        self.windows.pop(number, None)
+        first = self.times.times.get(number, inf)
+        if first < inf:
+            heappush(self.booked, (first if first > soon else soon, number))
 
     def free(self, bookings: dict[int, list[Booking]]) -> Iterator[tuple[float, int]]:
         """(time, node number) of those not booked, soonest first."""
@@ -163,20 +190,63 @@ class Front:
             if entry[1] not in bookings:
                 yield entry
 
-    def bound(self, number: int, time: float) -> None:
-        self.bounds[number] = time
-        if time < inf:
-            heappush(self.booked, (time, number))
-
-    def booked_before(self, time: float) -> list[int]:
-        """Booked nodes that may have room sooner."""
-        found = []
-        kept = []
-        while self.booked and self.booked[0][0] < time:
-            entry = heappop(self.booked)
-            if self.bounds.get(entry[1]) == entry[0] and entry[1] not in found:
-                found.append(entry[1])
-                kept.append(entry)
-        for entry in kept:
-            heappush(self.booked, entry)
+    def booked_until(self, time: float, look: Callable[[int], Windows]) -> list[int]:
+        """Booked nodes that have room by then for a member, be it short."""
+        found: list[int] = []
+        again: list[tuple[float, int]] = []
+        booked, windows = self.booked, self.windows
+        while booked and booked[0][0] <= time:
+            number = heappop(booked)[1]
+            own = windows.get(number)
+            if own is None:
+                own = windows[number] = look(number)
+            elif number in found:
+                continue
+            if own:
+                again.append((own[0][0], number))
+                if own[0][0] <= time:
+                    found.append(number)
+        for entry in again:
+            heappush(booked, entry)
         return found
+
+
+def windows_beside(
+    mask: int, ends: list[tuple[float, list[Seat]]], bookings: list[Booking], points: list[float],
+    gpus: int, kind: int,
+) -> Windows:  # fmt: skip
+    """Of members that ask for nothing but whole devices, on a node with these free, those coming
+    free and those booked; from the first of the points on at which one has room."""
+    bookings = sorted(bookings, key=_start)
+    found: Windows = []
+    at = 0
+    for point in points:
+        while at < len(ends) and ends[at][0] <= point:
+            for seat in ends[at][1]:
+                mask |= seat.mask
+            at += 1
+        free = mask & kind
+        later: list[Booking] = []
+        for booking in bookings:
+            if booking.start > point:
+                later.append(booking)
+            elif booking.end > point:
+                free &= ~booking.seat.mask
+        count = free.bit_count() // gpus
+        if not count and not found:
+            continue
+        untils = [inf] * count
+        for booking in later:
+            if not count:
+                break
+            free &= ~booking.seat.mask
+            left = free.bit_count() // gpus
+            while count > left:
+                count -= 1
+                untils[count] = booking.start
+        found.append((point, untils))
+    return found
+
+
+def _start(booking: Booking) -> float:
+    return booking.start
