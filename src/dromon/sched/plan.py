@@ -305,6 +305,8 @@ class Plan:
         points = {self.soon} if self.cluster.shrinking else set()
         points |= {max(other.end, self.soon) for other in self.cluster.holding.values()}
         points |= {b.end for bookings in self.bookings.values() for b in bookings}
+        if self.reservations:  # once others were told to go, it may fit at once beside these
+            points.add(self.now)
         for reservation in self.reservations:
             points |= {t for t in (reservation.start, reservation.end) if t > self.now}
         times = sorted(point for point in points if point < inf)

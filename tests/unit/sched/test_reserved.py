@@ -3,7 +3,7 @@
 from dromon.sched import events
 from dromon.sched.asks import Gpu, RoleAsk
 from dromon.sched.cluster import Cluster
-from dromon.sched.decide import Start, decide
+from dromon.sched.decide import Preempt, Start, decide
 from dromon.sched.rules import QueueRule, Reservation, Rules
 
 DEMO = Reservation("friday", start=0.0, end=65.0, gpus=2, kind=None, user=None, queue="demo")
@@ -51,3 +51,28 @@ def test_owner_has_no_precedence_once_the_reservation_is_over():
     submit(cluster, "others", 1, 2, "research")
     submit(cluster, "late", 2, 1, "demo")
     assert started(cluster, 65.0) == ["others"]
+
+
+def test_whom_room_is_made_for_is_not_passed_on_the_gpu_it_can_have_at_once():
+    """`late` may not have the free GPU while `early` runs on into the reservation; once `early` is
+    told to go it may, and who stands behind it must leave it there."""
+    cluster = Cluster()
+    friday = Reservation("friday", start=50.0, end=150.0, gpus=1, user="bob")
+    queues = (QueueRule("a"), QueueRule("b"), QueueRule("c"))
+    cluster.apply(events.RulesChanged(Rules(queues=queues, reservations=(friday,))))
+    for name, gpus in (("big", 4), ("small", 2)):
+        devices = tuple(Gpu(str(n)) for n in range(gpus))
+        cluster.apply(events.NodeJoined(name, 8, 2**34, devices))
+    for seq, (id, queue, gpus) in enumerate(
+        [("other", "a", 2), ("early", "b", 3), ("behind", "a", 1), ("late", "c", 1)]
+    ):
+        ask = (RoleAsk("worker", 1, 1, gpus=gpus),)
+        event = events.JobSubmitted(
+            id, seq, 0.0, ask, queue=queue, preemptible=True, stop_grace=10.0
+        )
+        cluster.apply(event)
+        if id in ("other", "early"):
+            assert started(cluster, 0.0) == [id]
+    assert decide(cluster, 0.0, 0) == (Preempt("early", "late", "reclaim"),)
+    cluster.apply(events.JobStopping("early", 0.0, "late"))
+    assert started(cluster, 0.0)[:1] == ["late"]
