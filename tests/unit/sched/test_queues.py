@@ -190,6 +190,17 @@ def test_what_can_never_run_is_refused_with_the_reason(rule, more, words):
     assert words in decision.reason
 
 
+def test_what_can_never_run_takes_no_place_in_a_queue():
+    site = Site(QueueRule("a", user_limit={"gpus": 2}, max_queued=1), nodes=0)
+    site.submit("never", gpus=3)
+    site.submit("next")
+    site.cluster.apply(events.NodeJoined("late", 64, 2**40, (Gpu("0"),)))
+    refusal, start = site.decide()
+    assert isinstance(refusal, Refuse)
+    assert isinstance(start, Start)
+    assert (refusal.job, start.job) == ("never", "next")
+
+
 def test_drained_queue_keeps_what_waits_and_starts_nothing():
     site = Site(QueueRule("a"), QueueRule("b"))
     site.submit("x")
