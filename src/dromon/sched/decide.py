@@ -6,8 +6,7 @@ planned start that nobody behind it can delay; where something never ends, what 
 aside and what it lacks is closed to those behind it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from math import inf, ulp
 
 from dromon.sched.aside import set_aside
@@ -18,6 +17,7 @@ from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Star
 from dromon.sched.growth import grow
 from dromon.sched.job import QUEUED, RUNNING, STOPPING, Job, Role, Seat, Shape
 from dromon.sched.later import Later
+from dromon.sched.look import Look
 from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut
 from dromon.sched.place import Turning, place_now
 from dromon.sched.plan import Plan
@@ -59,18 +59,6 @@ def dry_preempt(cluster: Cluster, id: str, now: float, seed: int = 0) -> tuple[D
     return tuple(d for d in passage.decisions if isinstance(d, Preempt | Shrink))
 
 
-@dataclass(slots=True)
-class Look:
-    """What was found for one job, for those who ask why."""
-
-    job: Job
-    found: str  # "starts", "held", "blocked", "closed"
-    cap: str = ""
-    planned: float | None = None
-    ahead: list[Job] = field(default_factory=list)  # blocked ones before it
-    victims: tuple[str, ...] = ()
-
-
 class Pass:
     def __init__(self, cluster: Cluster, now: float, seed: int, sought: str | None = None) -> None:
         self.cluster = cluster
@@ -81,7 +69,7 @@ class Pass:
         self.decisions: list[Decision] = []
         self.turn = Turning(cluster, seed)
         self.plan = Plan(cluster, now, self.turn)
-        self.later = Later(self.plan, self._plan_all)
+        self.later = Later(self.plan, self._jobs_of, self._as_before)
         self.shut: dict[Shape, float] = {}  # shape -> duration from which on it cannot start now
         self.accounts = cluster.accounts
         self.accounts.refresh(now)
@@ -114,7 +102,7 @@ class Pass:
                 self.look(job, walk)
                 return
             # 3. Start it, hold it, or plan it.
-            if self.shut.get(job.shape) == 0.0 and self._is_put_off_freely():
+            if self.shut.get(job.shape) == 0.0 and self._is_put_off_freely(walk.leaf):
                 self._pass_by(walk)
                 continue
             self.look(job, walk)
@@ -196,17 +184,24 @@ class Pass:
         """Is there a queue still to be looked at whose jobs could send others away?"""
         if not self.may_preempt:
             return False
-        cluster = self.cluster
-        if cluster.stopping or cluster.promised or not isinstance(self.order, FairOrder):
+        if not isinstance(self.order, FairOrder):
             return True
+        pressing = self._pressing_queues()
+        return bool(pressing) and not pressing <= self.order.done
+
+    def _pressing_queues(self) -> set[int]:
         if self._pressing is None:
-            accounts = cluster.accounts
-            over = accounts.over > 0
+            over, less = self.accounts.over > 0, self._outlook().less
             self._pressing = {
-                queue.number for queue in accounts.tree.values()
-                if queue.shapes and queue.may_press(over)
+                queue.number for queue in self.accounts.tree.values()
+                if queue.shapes and queue.may_press(over, less)
             }  # fmt: skip
-        return bool(self._pressing) and not self._pressing <= self.order.done
+        return self._pressing
+
+    def _outlook(self) -> Outlook:
+        if self.outlook is None:
+            self.outlook = Outlook(self.cluster)
+        return self.outlook
 
     def _may_squeeze_in(self, shape: Shape, role: Role) -> bool:
         """Is anybody of this shape short enough for what is free until it is booked? Asked again
@@ -299,11 +294,13 @@ class Pass:
             victims = tuple(step[0].id for step in steps)
             self._remember(Look(job, "blocked", planned=planned, ahead=ahead, victims=victims))
 
-    def _is_put_off_freely(self) -> bool:
-        """Need nothing be done for a job that cannot start but to keep its place?"""
-        if self.may_preempt or self.cluster.elastic or self.sought is not None:
+    def _is_put_off_freely(self, leaf: Queue) -> bool:
+        """Need nothing be done for a job there that cannot start but to keep its place?"""
+        if self.cluster.elastic or self.sought is not None or not isinstance(self.order, FairOrder):
             return False
-        return isinstance(self.order, FairOrder) and self.later.asks_nothing()
+        if self.may_preempt and leaf.number in self._pressing_queues():
+            return False
+        return self.later.asks_nothing()
 
     def _pass_by(self, walk: LeafWalk) -> None:
         """Those at the head of a queue of shapes that cannot start now."""
@@ -344,7 +341,9 @@ class Pass:
         later, shut = self.later, self.shut
         if not shut or not later.is_on() or not is_shut(leaf, shut):
             return False
-        if self.sought is not None or self.cluster.elastic or self._may_press():
+        if self.sought is not None or self.cluster.elastic:
+            return False
+        if self.may_preempt and leaf.number in self._pressing_queues():
             return False
         if any(job.shape.can_grow for job, _ in self.started):
             return False
@@ -355,18 +354,17 @@ class Pass:
         later.pass_over(leaf, members)
         return True
 
-    def _plan_all(self, leaf: Queue) -> None:
-        """Those of a queue that was passed over."""
-        walk = self.order.walk(leaf)
+    def _jobs_of(self, leaf: Queue) -> list[Job]:
+        """Those to be planned of a queue that was passed over."""
+        walk, found = self.order.walk(leaf), []
         while walk.blocked < PLANNED and (job := walk.peek()) is not None:
             if self.accounts.cap(job, self.now) is not None:
                 self._held(job, walk, False)
                 continue
-            found = self.plan.earliest(job)
-            assert found is not None
-            self.plan.book(job, *found)
+            found.append(job)
             walk.blocked += 1
             walk.advance()
+        return found
 
     def _earliest(self, job: Job) -> tuple[float, list[Seat]] | None:
         self.later.catch_up()
@@ -409,10 +407,8 @@ class Pass:
     def _make_room(self, job: Job, is_first: bool, closed: frozenset[str]) -> list[Step]:
         if not self.may_preempt and not self.cluster.elastic:
             return []
-        if self.outlook is None:
-            self.outlook = Outlook(self.cluster)
         return give_way(
-            self.plan, self.later, job, self.outlook, is_first=is_first,
+            self.plan, self.later, job, self._outlook(), is_first=is_first,
             may_preempt=self.may_preempt, closed=closed, untouchable=self.untouchable,
         )  # fmt: skip
 
@@ -420,10 +416,12 @@ class Pass:
         """Say who goes; from here on they are expected to have gone after their grace."""
         if not steps:
             return
-        assert self.outlook is not None
-        self.later.forget()
+        if any(why == "elastic" for _, _, why in steps):
+            self.later.catch_up()
+        self.later.goes(len(self._stopped), sum(len(seats) for _, seats, _ in steps))
+        self._pressing = None
         if job.id not in self.cluster.promised:
-            self.outlook.expect(job)
+            self._outlook().expect(job)
         leaving: dict[str, list[str]] = {}
         for other, seats, why in steps:
             self.untouchable.add(other.id)
@@ -432,9 +430,7 @@ class Pass:
                 continue
             self.decisions.append(Preempt(other.id, job.id, why))
             self._stopped.append((other, other.end))
-            other.end, other.state = self.now + other.stop_grace, STOPPING
-            self.cluster.stopping.add(other.id)
-            self.cluster.touch(other)
+            self._is_told(other)
         self.plan.forget_fronts()
         for id, members in leaving.items():
             self.decisions.append(Shrink(id, tuple(members), job.id))
@@ -443,6 +439,30 @@ class Pass:
             other.going = other.going | set(members)
             self.cluster.shrinking.add(id)
             self.cluster.touch(other)
+
+    def _is_told(self, job: Job) -> None:
+        job.end, job.state = self.now + job.stop_grace, STOPPING
+        self.cluster.stopping.add(job.id)
+        self.cluster.touch(job)
+
+    def _stays(self, job: Job, end: float) -> None:
+        job.end, job.state = end, RUNNING
+        self.cluster.stopping.discard(job.id)
+        self.cluster.touch(job)
+
+    def _as_before(self, told: int) -> Callable[[], None]:
+        """As if only the first so many had been told to go, until the answer is called."""
+        later = self._stopped[told:]
+        for job, end in later:
+            self._stays(job, end)
+        self.plan.forget_fronts()
+
+        def again() -> None:
+            for job, _ in later:
+                self._is_told(job)
+            self.plan.forget_fronts()
+
+        return again
 
     def _close(self, job: Job) -> None:
         """Nobody can know when it will start: keep what it may come to need, wherever it may come
@@ -462,9 +482,7 @@ class Pass:
     def undo(self) -> None:
         self.plan.forget_fronts()
         for job, end in self._stopped:
-            job.end, job.state = end, RUNNING
-            self.cluster.stopping.discard(job.id)
-            self.cluster.touch(job)
+            self._stays(job, end)
         for job, going in reversed(self._shrunk):
             job.going = going
             if not going:

@@ -5,7 +5,8 @@ from math import inf
 from dromon.sched.asks import GPUS, Waiting
 from dromon.sched.board import State
 from dromon.sched.cluster import QUEUED, STOPPING, Cluster, Job
-from dromon.sched.decide import Look, Pass
+from dromon.sched.decide import Pass
+from dromon.sched.look import Look
 from dromon.sched.placement import available, figure, needs, quantity
 from dromon.sched.plan import Plan
 from dromon.sched.preempt import lacking

@@ -23,18 +23,26 @@ FEW = 6  # nodes with anything free; with more of them, everybody is planned at 
 
 
 class Later:
-    """`plan_all` plans the jobs of a queue that was passed over."""
+    """`jobs_of` says who of a queue that was passed over is to be planned; `as_before` makes it as
+    if those told to go since then stayed, until what it answers is called."""
 
-    def __init__(self, plan: Plan, plan_all: Callable[[Queue], None]) -> None:
+    def __init__(
+        self, plan: Plan, jobs_of: Callable[[Queue], list[Job]],
+        as_before: Callable[[int], Callable[[], None]],
+    ) -> None:  # fmt: skip
         self.plan = plan
-        self.plan_all = plan_all
+        self.jobs_of = jobs_of
+        self.as_before = as_before
         self.waiting: list[Job | Queue] = []
+        self._earlier: list[tuple[int, list[Job | Queue]]] = []  # see `goes`
+        self.leaving = 0  # seats that will be free sooner than was known to those
         self.members = 0  # of theirs, and at most of those that were passed over
         self._live: list[Node] | None = None
         self._is_on: bool | None = None
         self._before: dict[Shape, tuple[float, int, int]] = {}  # see `_elsewhere`
         self._until: dict[Shape, tuple[int, float]] = {}
         self._unasked: dict[tuple[object, ...], Role] = {}  # kinds put off without asking
+        self._kinds: dict[tuple[object, ...], Role] = {}  # all kinds put off
 
     def is_on(self) -> bool:
         """Could anything be put off in this decision?"""
@@ -84,14 +92,35 @@ class Later:
         role = job.shape.plain
         assert role is not None
         self._unasked[slot_key(role)] = role
-        self.waiting.append(job)
-        self.members += role.min
+        self.put_off(job, role.min)
+
+    def may_come(self, node: Node, end: float) -> bool:
+        """Could somebody who was put off be planned there for a time before this?"""
+        if not self.members or not self._may_come(node, end):
+            return False
+        return not self._unfold() or self._may_come(node, end)
+
+    def _may_come(self, node: Node, end: float) -> bool:
+        plan = self.plan
+        live = FEW if self._live is None else len(self._live)
+        for role in self._kinds.values():
+            first = first_slot(node, role)
+            if first <= plan.soon:
+                return True
+            if first < end:
+                needed = self.members + len(plan.bookings) + live + self.leaving
+                if plan.nodes_before(role, first) < needed:
+                    return True
+        return False
 
     def is_in_the_way(self, job: Job) -> bool:
         """Could somebody who was put off without asking come to where this job may start, before
         it would have ended?"""
-        if not self._unasked:
+        if not self._unasked or not self._is_in_the_way(job):
             return False
+        return not self._unfold() or self._is_in_the_way(job)
+
+    def _is_in_the_way(self, job: Job) -> bool:
         role = job.shape.plain
         assert self._live is not None
         assert role is not None
@@ -120,29 +149,63 @@ class Later:
         bookings = self.plan.bookings
         return sum(len(bookings.get(node.number, ())) for node in self._live or ())
 
-    def forget(self) -> None:
-        """Somebody was told to go: there will be room sooner than was found."""
+    def goes(self, told: int, seats: int) -> None:
+        """Somebody is told to go, after so many: there will be room sooner than was found, and
+        those put off so far are to be planned without it."""
         self._before.clear()
+        self.leaving += seats
+        if self.waiting:
+            self._earlier.append((told, self.waiting))
+            self.waiting = []
 
     def put_off(self, job: Job, members: int) -> None:
+        role = job.shape.plain
+        assert role is not None
+        self._kinds[slot_key(role)] = role
         self.waiting.append(job)
         self.members += members
 
     def pass_over(self, leaf: Queue, members: int) -> None:
         """Of its jobs nothing is known but how many members they have at most."""
+        for shape in leaf.shapes:
+            if shape.plain is not None:
+                self._kinds[slot_key(shape.plain)] = shape.plain
         self.waiting.append(leaf)
         self.members += members
 
+    def _unfold(self) -> bool:
+        """Who they are that were passed over, so that no more are counted than there are. False:
+        nobody was."""
+        groups = [*[waiting for _, waiting in self._earlier], self.waiting]
+        if not any(isinstance(one, Queue) for group in groups for one in group):
+            return False
+        self.members = 0
+        for group in groups:
+            jobs: list[Job] = []
+            for one in group:
+                jobs += self.jobs_of(one) if isinstance(one, Queue) else [one]
+            group[:] = jobs
+            self.members += sum(job.shape.plain.min for job in jobs if job.shape.plain is not None)
+        return True
+
     def catch_up(self) -> None:
         """Plan them now."""
-        waiting, self.waiting, self.members, self._unasked = self.waiting, [], 0, {}
-        for one in waiting:
-            if isinstance(one, Queue):
-                self.plan_all(one)
-                continue
-            found = self.plan.earliest(one)
-            assert found is not None  # more nodes have room than those before it can take
-            self.plan.book(one, *found)
+        self._unfold()
+        earlier, self._earlier = self._earlier, []
+        waiting, self.waiting, self.members = self.waiting, [], 0
+        self._unasked, self._kinds = {}, {}
+        for told, jobs in earlier:
+            again = self.as_before(told)
+            self._plan(jobs)
+            again()
+        self._plan(waiting)
+
+    def _plan(self, jobs: list[Job | Queue]) -> None:
+        for job in jobs:
+            assert isinstance(job, Job)
+            found = self.plan.earliest(job)
+            assert found is not None  # each has a time, or more nodes have room than are needed
+            self.plan.book(job, *found)
 
     def _elsewhere(self, role: Role, shortest: float) -> tuple[float, int, int]:
         """For jobs no shorter than this: on how many nodes there is room before any of those that
@@ -156,7 +219,8 @@ class Later:
             return shortest, MANY, version  # each has its time somewhere, and never here
         if offer <= self.plan.soon:
             return shortest, 0, version
-        return shortest, self.plan.nodes_before(role, offer) - len(self._live), version
+        count = self.plan.nodes_before(role, offer) - len(self._live) - self.leaving
+        return shortest, count, version
 
     def _offer(self, node: Node, role: Role, shortest: float) -> float:
         """From when on a member could be there, as long as others may start there too."""

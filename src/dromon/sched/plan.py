@@ -97,8 +97,11 @@ class Plan:
         first = max(times.times.get(number, inf), self.soon)
         if not node.is_open or first == inf:
             return []
-        points = sorted({first, *[t for t in self.points(node) if first < t < inf]})
         bookings, ends = self.bookings[number], releases(node)
+        points = sorted({
+            first, *[time for time, _ in ends if first < time < inf],
+            *[booking.end for booking in bookings if first < booking.end < inf],
+        })  # fmt: skip
         is_shared = node.held or node.parts or any(s.part for _, seats in ends for s in seats)
         if role.gpus and not (role.cpus or role.memory or is_shared):
             kind = node.kind_mask(role.kind)
@@ -127,6 +130,10 @@ class Plan:
         `closed`, only what they leave."""
         if closed:
             return self._left_by(node, start, end, freed, closed)
+        if not (freed or node.parts or node.held):
+            found = self._plain_state(node, start, end)
+            if found is not None:
+                return found
         state = State.of(node)
         for seat in freed:
             state.give(node, seat)
@@ -144,6 +151,28 @@ class Plan:
         if bookings:
             _subtract(state, bookings, later, start, end)
         return state
+
+    def _plain_state(self, node: Node, start: float, end: float) -> State | None:
+        """The same where nothing is shared; None: this has to be worked out in full."""
+        cpus, memory, mask = node.cpus, node.memory, node.mask
+        if start > self.now:
+            due = start if start > self.soon else self.soon
+            for time, seats in node.ends or releases(node):
+                if time > due:
+                    break
+                for seat in seats:
+                    if seat.part:
+                        return None
+                    cpus += seat.cpus
+                    memory += seat.memory
+                    mask |= seat.mask
+        for booking in self.bookings.get(node.number, ()):
+            if booking.start < end and booking.end > start:
+                seat = booking.seat
+                if seat.cpus or seat.memory or seat.part:
+                    return None
+                mask &= ~seat.mask
+        return State(cpus, memory, mask, {})
 
     def _left_by(
         self, node: Node, start: float, end: float, freed: Sequence[Seat], closed: frozenset[str]
@@ -252,6 +281,8 @@ class Plan:
                 continue
             nodes = [by_number[n] for n, first in plain.items() if first <= point]
             nodes += [by_number[n] for n, found in at_most.items() if found]
+            if most == 1:
+                return point, self._best_seat(role, nodes, point, self.end(job, point))
             seats = self._board(job, point, nodes).place(job.shape)
             if seats is not None:
                 return point, seats
@@ -288,6 +319,20 @@ class Plan:
                 mask |= seat.mask
         if node.held or node.parts:
             mask = self.state(node, time, time).mask
+        chosen = node.lowest(mask & node.kind_mask(role.kind), role.gpus)
+        return [Seat(f"{role.name}-0", node.name, role.cpus, role.memory, chosen, 0)]
+
+    def _best_seat(self, role: Role, nodes: list[Node], start: float, end: float) -> list[Seat]:
+        """Of nodes that have room for one member, on the one that it fills best."""
+        best: tuple[tuple[float, int, int, int], Node, int] | None = None
+        for node in nodes:
+            state = self.state(node, start, end)
+            if best is None or state.gpus_left() <= best[0][0]:
+                score = (state.gpus_left(), state.cpus, state.memory, self.turn(node.number))
+                if best is None or score < best[0]:
+                    best = (score, node, state.mask)
+        assert best is not None
+        _, node, mask = best
         chosen = node.lowest(mask & node.kind_mask(role.kind), role.gpus)
         return [Seat(f"{role.name}-0", node.name, role.cpus, role.memory, chosen, 0)]
 

@@ -93,8 +93,9 @@ class Outlook:
 class Room:
     """The nodes as a blocked job would find them, were some seats given back."""
 
-    def __init__(self, plan: Plan, job: Job, closed: frozenset[str]) -> None:
+    def __init__(self, plan: Plan, later: Later, job: Job, closed: frozenset[str]) -> None:
         self.plan = plan
+        self.later = later
         self.job = job
         self.closed = closed
         self.freed: dict[int, list[Seat]] = {}
@@ -102,6 +103,8 @@ class Room:
         self._states: dict[int, State] = {}
         self._slots: dict[int, int] = {}
         self._count = 0
+        if job.shape.plain is None or closed or plan.reservations:
+            later.catch_up()  # who is planned where may matter anywhere
         if job.shape.plain is not None:
             for node in self._with_room(job.shape.plain):
                 self._recount(node)
@@ -135,6 +138,8 @@ class Room:
         role = self.job.shape.plain
         assert role is not None
         number = node.number
+        if self.later.may_come(node, self.plan.now + self.job.duration):
+            self.later.catch_up()
         if self.closed:
             count = slots(node, self.state(node), role)
         elif not (role.cpus or role.memory or node.held or node.parts) and role.gpus:
@@ -213,8 +218,7 @@ def give_way(
                        if queue.parent is not None)  # fmt: skip
     if not by_priority and not reclaims and not cluster.elastic:
         return []
-    later.catch_up()
-    room = Room(plan, job, closed)
+    room = Room(plan, later, job, closed)
     under_way = list(_under_way(cluster))
     if under_way:
         for _, seats in under_way:
@@ -222,6 +226,7 @@ def give_way(
         if room.fits():
             return []
         if not closed:
+            later.catch_up()
             found = plan.earliest(job)
             if found is not None and found[0] <= max(
                 plan.soon if other.state == RUNNING else max(other.end, plan.soon)

@@ -5,6 +5,7 @@ order: where its first job does not fit, none does, so nobody looks at the other
 """
 
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from math import inf
 
@@ -171,19 +172,21 @@ class Queue:
                 found.past = Past(half_life)
         return found
 
-    def may_press(self, any_over: bool) -> bool:
+    def may_press(self, any_over: bool, less: Mapping[int, Demand]) -> bool:
         """Could somebody who waits here send others away: lesser ones of this queue, or those of
-        a queue that holds more than it deserves?"""
+        a queue that holds more than it deserves? `less`: queue number -> what goes already."""
         if self.lower and self.levels and max(self.levels) > min(self.lower):
             return True
-        return any_over and any(self._is_within(shape.demand) for shape in self.shapes)
+        return any_over and any(self._is_within(shape.demand, less) for shape in self.shapes)
 
-    def _is_within(self, demand: Demand) -> bool:
+    def _is_within(self, demand: Demand, less: Mapping[int, Demand]) -> bool:
         for queue in self.path:
             if queue.parent is not None:
+                gone = less.get(queue.number, {})
                 for resource, amount in demand.items():
                     deserved = queue.deserved.get(resource)
-                    if deserved is not None and queue.usage.get(resource, 0) + amount > deserved:
+                    used = queue.usage.get(resource, 0) - gone.get(resource, 0)
+                    if deserved is not None and used + amount > deserved:
                         return False
         return True
 
