@@ -1,7 +1,7 @@
 """What is known about nodes and jobs, indexed. `apply` is the only way in; nothing decides here."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dromon.sched import events
 from dromon.sched.accounts import Accounts
@@ -15,6 +15,9 @@ from dromon.sched.queues import Line, Queue
 from dromon.sched.rules import Rules
 from dromon.sched.scores import ScoreBook
 from dromon.sched.usage import take_over
+
+if TYPE_CHECKING:
+    from dromon.sched.policies.repack import Ranking
 
 __all__ = ["QUEUED", "RUNNING", "STOPPING", "Cluster", "Job", "Node"]
 
@@ -30,6 +33,7 @@ class Cluster(Floor):
         self.shapes: dict[Ask, Shape] = {}
         self._own_policy, self._own_placer = policy, placer
         self.scores = ScoreBook({}, BestFit())
+        self.ranking: Ranking | None = None  # kept by `policies.repack`
         self._choose()
         self._starts = 0
 

@@ -1,6 +1,5 @@
 """Whatever happens to a cluster: what must always hold."""
 
-import pickle
 from collections import Counter
 from typing import Any
 
@@ -163,20 +162,21 @@ class AnyCluster(RuleBasedStateMachine):
     def what_is_known(self) -> Any:
         """All that decisions rest on, without what is only kept to find it faster."""
         self.cluster.review()
-        nodes = {n.name: (n.free, n.parts, dict(n.held), set(n.jobs), n.is_open)
+        nodes = {n.name: (n.free, dict(n.parts), dict(n.held), set(n.jobs), n.is_open)
                  for n in self.cluster.nodes.values()}  # fmt: skip
         jobs = {
             j.id: (j.state, dict(j.placement), j.start, j.started, j.end, j.duration, j.executed)
             for j in self.cluster.jobs.values()
         }
         queues = {
-            q.name: (some(q.usage), q.share, q.running, q.queued, q.deserved, q.lower, q.levels,
+            q.name: (some(q.usage), q.share, q.running, q.queued, dict(q.deserved), dict(q.lower),
+                     dict(q.levels),
                      {m.name: (some(m.usage), m.share, m.queued) for m in q.members.values()})
             for q in self.cluster.accounts.tree.values()
         }  # fmt: skip
         lines = {key: list(line.keys) for key, line in self.cluster.lines.items()}
         keys = {(*key[:3], key[3].number): keys for key, keys in lines.items()}
-        return pickle.loads(pickle.dumps((nodes, jobs, queues, keys)))
+        return nodes, jobs, queues, keys
 
     @invariant()
     def nothing_is_given_twice(self) -> None:

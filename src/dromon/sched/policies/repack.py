@@ -12,7 +12,6 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from dromon.sched.board import Board, State, placement_of
 from dromon.sched.decisions import Decision, Preempt, Refuse, Start
@@ -56,7 +55,7 @@ def repack(cluster: "Cluster", policy: "Policy", now: float, seed: int) -> tuple
 # ---- 1. rank ------------------------------------------------------------------------------------
 
 
-class _Line:
+class Ranking:
     """The waiting jobs of one cluster in order, kept between calls."""
 
     def __init__(self) -> None:
@@ -75,11 +74,10 @@ class _Line:
                 insort(self.order, rank)
 
 
-_lines: "WeakKeyDictionary[Cluster, _Line]" = WeakKeyDictionary()  # a cache; nothing hangs on it
-
-
 def ranking(cluster: "Cluster", policy: "Policy", now: float) -> Iterator[Job]:
-    line = _lines.setdefault(cluster, _Line())
+    line = cluster.ranking
+    if line is None:
+        line = cluster.ranking = Ranking()
     line.follow(cluster, policy, now)
     running = sorted(
         (policy.key(job, now), job.seq, job.id)
