@@ -20,13 +20,13 @@ def main() -> int:
     os.mkdir(work)
     os.chdir(work)  # an empty working directory
 
-    from benchmarks import bars, scheduling, simulation
+    from benchmarks import bars, interpreter, scheduling, simulation
     from dromon import api
 
     wanted = sys.argv[1:]
     found = []
     try:
-        for name, measure in {**bars.ALL, **scheduling.ALL, **simulation.ALL}.items():
+        for name, measure in {**bars.ALL, **interpreter.pure(scheduling, simulation)}.items():
             if wanted and name not in wanted:
                 continue
             for bar in measure(folder):
