@@ -11,30 +11,27 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from dromon.errors import EngineError, UsageError
 from testbeds import process
 from testbeds.process import Process
-from testbeds.yarn import config, election, jars, ready
+from testbeds.yarn import config, election, groundwork, jars, ready
 from testbeds.yarn import plan as plans
+from testbeds.yarn.groundwork import Groundwork
+from testbeds.yarn.jvm import Jvm, environment
 from testbeds.yarn.plan import HOST, Options, Plan
 
 Tell = Callable[[str], None]
 
 UP_SECONDS = 180.0  # far beyond what it needs, for a machine that has other work
 FURNISH_SECONDS = 60.0  # the same
-# Without Hadoop's native library a node runs a chmod for each file it unpacks, tens of thousands
-# for a large environment: VFORK halves what a process costs. A quarter of what a start costs is the
-# checking of classes, which are Hadoop's own here.
-JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-       "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote",
-       "-Djava.net.preferIPv4Stack=true", "-Djdk.lang.Process.launchMechanism=VFORK")  # fmt: skip
 # Whom a daemon reports to: without that one it cannot become ready, and nobody need wait for it.
 NEEDS = {"namenode": "datanode", "datanode": "namenode", "node": "resourcemanager"}
 ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
@@ -106,17 +103,38 @@ class Bed:
 
     def up(self, options: Options) -> None:
         """Does nothing for what runs already; a bed that has other options is refused."""
-        java = jars.find_java()
-        place = jars.fetch(options.hadoop, self._tell)
+        jvm, ground = self._jvm(options.hadoop)
+        self._up(options, jvm, lambda plan: ground.found(_names(plan)))
+
+    def _jvm(self, hadoop: str) -> tuple[Jvm, Groundwork]:
+        """What runs its daemons. What is lacking for that is made first, once for all beds."""
+        plain = Jvm(jars.find_java(), jars.fetch(hadoop, self._tell))
+        ground = groundwork.laid(plain, self._rehearse, self._tell)
+        return replace(plain, archive=ground.archive), ground
+
+    def _rehearse(self, jvm: Jvm, keep: Path) -> None:
+        """A bed that nobody uses, for its lists of classes and its file system while it is new."""
+
+        def found(plan: Plan) -> None:
+            first._format(plan, jvm)
+            shutil.copytree(_names(plan), keep)
+
+        with tempfile.TemporaryDirectory(prefix="dromon-yarn-", dir="/tmp") as folder:
+            first = Bed(folder, self._tell)
+            first._up(Options(jvm.hadoop), jvm, found)
+            first.down()
+
+    def _up(self, options: Options, jvm: Jvm, found: Callable[[Plan], None]) -> None:
         self._claim()
         with self._locked():
             plan = self._planned(options)
-            self._configure(plan, place)
+            self._configure(plan, jvm.place)
+            if not os.path.isdir(_names(plan)):
+                found(plan)
             down = [name for name in plan.daemons if not self.is_alive(name)]
             try:
-                # The NameNode must be formatted first; the others need not wait for that.
-                for name in sorted(down, key=lambda n: n in ("namenode", "datanode")):
-                    self._spawn(plan, name, java, place)
+                for name in down:
+                    self._spawn(plan, name, jvm)
                 if len(plan.managers) > 1:
                     self._wait(plan, plan.managers)
                     self._activate(plan, plan.managers[0])
@@ -205,8 +223,7 @@ class Bed:
                     f"The test bed in {self.dir} is down.", hint="Bring it `up` first."
                 )
             if not self.is_alive(daemon):
-                place = jars.fetch(plan.options.hadoop, self._tell)
-                self._spawn(plan, daemon, jars.find_java(), place)
+                self._spawn(plan, daemon, self._jvm(plan.options.hadoop)[0])
             needed = NEEDS.get(plans.kind(daemon))
             if needed is not None and not self.is_alive(needed):
                 self._tell(f"{daemon} has started; it will be ready when {needed} runs")
@@ -241,19 +258,20 @@ class Bed:
             names = ", ".join(self.plan.daemons)
             raise UsageError(f"There is no daemon {daemon!r}.", hint=f"There are {names}.")
 
-    def _spawn(self, plan: Plan, daemon: str, java: jars.Java, place: Path) -> None:
-        options = (*JVM, f"-Djava.io.tmpdir={plan.data(daemon)}/tmp",
-                   f"-Dhadoop.log.dir={self.dir}/logs")  # fmt: skip
-        classpath = f"{plan.conf(daemon)}:{place}:{place}/jars/*"
-        command = java.command(classpath, plans.main_class(daemon), *options)
-        env = environment(plan.conf(daemon), java.home)
-        if daemon == "namenode" and not os.path.isdir(f"{plan.data(daemon)}/name/current"):
-            self._tell("namenode: formatting")
-            format_it = [*command, "-format", "-nonInteractive"]
-            with open(plan.log(daemon), "ab") as log:
-                done = subprocess.run(format_it, env=env, cwd=self.dir, stdout=log, stderr=log)
-            if done.returncode:
-                raise self._failure(plan, daemon, "could not be formatted")
+    def _format(self, plan: Plan, jvm: Jvm) -> None:
+        daemon = "namenode"
+        command = [*jvm.daemon(plan, daemon), "-format", "-nonInteractive"]
+        env = environment(plan.conf(daemon), jvm.java.home)
+        with open(plan.log(daemon), "ab") as log:
+            done = subprocess.run(
+                command, env=env, cwd=self.dir, stdout=log, stderr=log, check=False
+            )
+        if done.returncode:
+            raise self._failure(plan, daemon, "could not be formatted")
+
+    def _spawn(self, plan: Plan, daemon: str, jvm: Jvm) -> None:
+        env = environment(plan.conf(daemon), jvm.java.home)
+        command = jvm.daemon(plan, daemon)
         started = process.spawn(command, log=plan.log(daemon), cwd=self.dir, env=env)
         self._write(plan, {**self.processes, daemon: started})
 
@@ -295,12 +313,9 @@ class Bed:
         return BedFailed(f"{daemon} {what}. It said:\n  {said}")
 
 
-def environment(conf: str, java_home: str) -> dict[str, str]:
-    """Nothing of the caller's own Hadoop, and no secrets, reach a daemon or its containers."""
-    kept = {
-        name: os.environ[name] for name in ("PATH", "HOME", "USER", "LANG") if name in os.environ
-    }
-    return {**kept, "HADOOP_CONF_DIR": conf, "JAVA_HOME": java_home}
+def _names(plan: Plan) -> str:
+    """Where the NameNode keeps the file system's names."""
+    return f"{plan.data('namenode')}/name"
 
 
 def _is_free(port: int) -> bool:

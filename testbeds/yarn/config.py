@@ -84,6 +84,8 @@ def hdfs(plan: Plan, daemon: str) -> Settings:
         # A file whose last block is not yet reported is asked for again soon, not after 400 ms.
         "dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "10",
         "dfs.namenode.heartbeat.recheck-interval": "7500",
+        # Whether there are blocks to delete is looked at a hundred times a second otherwise.
+        "dfs.namenode.block.deletion.unlock.interval.ms": "200",
     }
     if daemon in plan.nodes:
         # A node brings logs home once. With one NameNode its first failure would be the last, and

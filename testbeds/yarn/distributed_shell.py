@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from dromon.errors import EngineError
 from testbeds.yarn import jars
-from testbeds.yarn.bed import Bed, environment
+from testbeds.yarn.bed import Bed
+from testbeds.yarn.jvm import environment
 
 CLIENT = "org.apache.hadoop.yarn.applications.distributedshell.Client"
 

@@ -59,7 +59,7 @@ class JarsUnavailable(EngineError):
 @dataclass(frozen=True)
 class Java:
     home: str
-    version: int
+    version: str  # 17.0.15
 
     def command(self, classpath: str, main_class: str, *options: str) -> list[str]:
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
@@ -73,13 +73,11 @@ def find_java() -> Java:
         where = f"JAVA_HOME is {home}, and it has no bin/java" if home else "no `java` on the PATH"
         raise JavaMissing(f"The test bed runs real Hadoop daemons and needs Java: {where}.")
     said = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
-    version = int(found[1]) if found else 0
-    if version < OLDEST_JAVA:
-        raise JavaMissing(
-            f"{program} is Java {version or 'of an unknown version'}, which is too old."
-        )
-    return Java(home=str(Path(program).resolve().parent.parent), version=version)
+    found = re.search(r'version "(?:1\.)?((\d+)[\w.+-]*)', said.stderr + said.stdout)
+    if found is None or int(found[2]) < OLDEST_JAVA:
+        known = f"Java {found[2]}" if found else "Java of an unknown version"
+        raise JavaMissing(f"{program} is {known}, which is too old.")
+    return Java(home=str(Path(program).resolve().parent.parent), version=found[1])
 
 
 def fetch(version: str, tell: Tell) -> Path:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from testbeds import process
-from testbeds.yarn import config, jars, plan
+from testbeds.yarn import config, groundwork, jars, plan
 from testbeds.yarn.bed import Bed
+from testbeds.yarn.groundwork import Groundwork
+from testbeds.yarn.jvm import Jvm
 from testbeds.yarn.plan import Options
 
 from dromon.errors import UsageError
@@ -118,6 +120,93 @@ def test_java_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(jars.JavaMissing, match="is Java 8"):
         jars.find_java()
+
+
+# ---- what new beds begin with -------------------------------------------------------------------
+
+# Writes what it was asked to dump, and the classes for it, into the archive; or fails.
+DUMPING = """#!/bin/sh
+for word; do case $word in
+  -XX:SharedClassListFile=*) classes=${word#*=} ;;
+  -XX:SharedArchiveFile=*) archive=${word#*=} ;;
+esac; done
+"""
+
+
+class Rehearsal:
+    """In place of a bed: two daemons that load a class both, and a NameNode's directory."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self, jvm: Jvm, keep: Path) -> None:
+        self.times += 1
+        assert jvm.listed is not None
+        for daemon, classes in (("node1", "A\nB\n"), ("resourcemanager", "B\nC\n")):
+            (jvm.listed / daemon).write_text(classes)
+        (keep / "current").mkdir(parents=True)
+        (keep / "current" / "VERSION").write_text("namespaceID=7\nclusterID=CID-old\ncTime=0\n")
+
+
+@pytest.fixture
+def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jvm:
+    monkeypatch.setenv("DROMON_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "java" / "bin").mkdir(parents=True)
+    (tmp_path / "hadoop-3.4.3" / "jars").mkdir(parents=True)
+    for jar in ("b.jar", "a.jar"):
+        (tmp_path / "hadoop-3.4.3" / "jars" / jar).touch()
+    return Jvm(jars.Java(str(tmp_path / "java"), "17.0.1"), tmp_path / "hadoop-3.4.3")
+
+
+def dumping(jvm: Jvm, last: str) -> None:
+    program = Path(jvm.java.home, "bin", "java")
+    program.write_text(DUMPING + last + "\n")
+    program.chmod(0o755)
+
+
+def test_classes_of_all_daemons_are_laid_out_once_for_all_beds(jvm: Jvm) -> None:
+    dumping(jvm, 'cp "$classes" "$archive"')
+    rehearse, told = Rehearsal(), []
+    ground = groundwork.laid(jvm, rehearse, told.append)
+    assert groundwork.laid(jvm, rehearse, told.append) == ground
+    assert rehearse.times == len(told) == 1
+    assert ground.archive is not None
+    assert ground.archive.read_text() == "A\nB\nC\n"
+    other = replace(jvm, java=replace(jvm.java, version="21.0.2"))
+    assert groundwork.laid(other, rehearse, told.append) != ground
+
+
+def test_a_java_that_lays_out_no_classes_does_without(jvm: Jvm) -> None:
+    dumping(jvm, "exit 1")
+    rehearse = Rehearsal()
+    for _ in range(2):
+        assert groundwork.laid(jvm, rehearse, print).archive is None
+    assert rehearse.times == 1
+    assert not [word for word in jvm.daemon(planned(), "node1") if "SharedArchive" in word]
+
+
+def test_an_archive_is_of_the_jars_that_begin_the_class_path(jvm: Jvm, tmp_path: Path) -> None:
+    made = tmp_path / "classes.jsa"
+    dump = jvm.dump(tmp_path / "classes", made)
+    run = replace(jvm, archive=made).daemon(planned(), "node1")
+    of, after = (words[words.index("-cp") + 1] for words in (dump, run))
+    assert [Path(jar).name for jar in of.split(":")] == ["a.jar", "b.jar"]
+    assert after.startswith(f"{of}:")
+    assert after.endswith(":/bed/conf/node1")
+    assert f"-XX:SharedArchiveFile={made}" in set(dump) & set(run)
+
+
+def test_every_new_file_system_is_one_of_its_own(tmp_path: Path, jvm: Jvm) -> None:
+    Rehearsal()(replace(jvm, listed=tmp_path), tmp_path / "ground" / "name")
+    texts = []
+    for bed in ("one", "two"):
+        Groundwork(tmp_path / "ground").found(str(tmp_path / bed))
+        texts.append((tmp_path / bed / "current" / "VERSION").read_text())
+    assert texts[0] != texts[1]
+    for text in texts:
+        assert text.startswith("namespaceID=7\nclusterID=CID-")
+        assert text.endswith("\ncTime=0\n")
+        assert "CID-old" not in text
 
 
 @pytest.mark.parametrize(
