@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from testbeds.yarn.bed import Bed
-from testbeds.yarn.plan import QUEUES
+from testbeds.yarn.plan import GPUS, QUEUES
 from yarnjobs import PATIENCE, until
 
 from dromon.hadoop import addresses, site
@@ -118,6 +118,8 @@ def test_yarn_is_the_only_context_or_the_environments(bed: Bed, machine: Machine
 def test_nodes_and_queues_are_those_of_the_cluster(bed: Bed, machine: Machine):
     nodes = json.loads(machine("nodes", "--on", "bed", "-o", "json").stdout)
     assert len(nodes) == len(bed.plan.nodes)
+    assert sorted(node["total"]["gpus"] for node in nodes) == [0, GPUS]
+    assert "GPUS FREE" in machine("nodes", "--on", "bed").stdout
     queues = json.loads(machine("queues", "--on", "bed", "-o", "json").stdout)
     assert set(QUEUES) <= {queue["name"] for queue in queues}
     leaves = [queue for queue in queues if queue["name"] in QUEUES]

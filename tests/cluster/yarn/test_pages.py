@@ -52,7 +52,11 @@ def ask(url: str, method: str = "GET") -> tuple[int, str]:
 def test_the_tracking_url_shows_the_job_and_its_growing_log(engine: YarnEngine):
     ref = jobs.run(engine, "say('<b>first</b>'); time.sleep(300)", name="shown")
     jobs.has_said(engine, ref, "<b>first</b>")
-    page = engine.show(ref)["links"]["job"]
+    links = engine.show(ref)["links"]
+    status, text = ask(links["application"])  # YARN's own page of it
+    assert status == 200
+    assert jobs.application(engine, ref) in text
+    page = links["job"]
     status, text = ask(page)
     assert status == 200
     assert ref in text
