@@ -16,13 +16,15 @@ TOGETHER = {
     "yarn/test_takeover": "faults",
     "yarn/test_scheduling": "queues",
     "yarn/test_gangs": "queues",
+    "yarn/test_master_protocol": "second",
+    "yarn/test_orphans": "second",
     "yarn/test_aggregated": "bare",
     "yarn/test_environment": "bare",
     "yarn/test_tokens": "bare",
 }
 # They come first, the longest first.
 LONG = ("contract", "faults", "yarn/test_tensorflow", "queues", "bare", "yarn/test_scale",
-        "yarn/test_bed", "frameworks", "kubernetes/test_faults", "kubernetes/test_bed",
+        "yarn/test_bed", "second", "frameworks", "kubernetes/test_faults", "kubernetes/test_bed",
         "kubernetes/test_frameworks")  # fmt: skip
 
 

@@ -60,6 +60,14 @@ def bed(hadoop: None) -> Iterator[Bed]:
     down(made)
 
 
+@pytest.fixture
+def one_node(bed: Bed) -> Iterator[None]:
+    """The other one is for those who ask for its label: what is large is unpacked only once."""
+    bed.label("node2", "gpu")
+    yield
+    bed.label("node2", "")
+
+
 class Guests:
     """Beds with options of their own, one at a time: the next one with the same options, in
     whichever file, is the same bed as long as nobody has asked for another. Each costs some of a
@@ -105,6 +113,13 @@ def frail(new_bed: Callable[..., Bed]) -> Bed:
     for node in ("node2", "node3"):
         made.label(node, "gpu")
     return made
+
+
+@pytest.fixture
+def second(new_bed: Callable[..., Bed]) -> Bed:
+    """One whose ResourceManager remembers, and places by constraints itself."""
+    handler = "yarn.resourcemanager.placement-constraints.handler"
+    return new_bed(expiry=12, recovery=True, settings={handler: "scheduler"})
 
 
 @pytest.fixture(scope="module")

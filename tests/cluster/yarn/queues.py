@@ -26,7 +26,8 @@ SETTINGS = {
     f"{PREFIX}.closed.accessible-node-labels.gpu.capacity": "0",
     f"{PREFIX}.closed.acl_submit_applications": "*",
     f"{PREFIX}.closed.state": "STOPPED",
-    "yarn.nodemanager.container-monitor.interval-ms": "500",
+    # Each look reads the whole process table.
+    "yarn.nodemanager.container-monitor.interval-ms": "1500",
     # Long enough that a busy machine is not what ends a member.
     "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill": "12000",
 }

@@ -2,7 +2,6 @@
 
 import getpass
 import json
-import os
 import subprocess
 import sys
 import time
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testbeds import process
 from testbeds.yarn import distributed_shell, ready
 from testbeds.yarn.bed import Bed
 from testbeds.yarn.plan import GPUS, QUEUES, Options
@@ -38,21 +36,6 @@ def eventually(claim: Callable[[], bool], seconds: float = PATIENCE) -> bool:
             return False
         time.sleep(0.2)
     return True
-
-
-def living(bed: Bed) -> list[str]:
-    """Command lines of processes that name the bed's directory there or in their environment."""
-    found = []
-    needle = os.fsencode(bed.dir)
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                command = Path(entry.path, "cmdline").read_bytes()
-                if needle in command or needle in Path(entry.path, "environ").read_bytes():
-                    found.append(command.replace(b"\0", b" ").decode())
-            except OSError:  # ended meanwhile
-                continue
-    return found
 
 
 def hdfs(bed: Bed, path: str, operation: str) -> str:
@@ -95,6 +78,13 @@ def test_every_daemon_answers(bed: Bed) -> None:
         ready.check(bed.plan, daemon)
     assert ready.bean(bed.plan, "NameNodeInfo")["Safemode"] == ""
     assert ready.bean(bed.plan, "FSNamesystemState")["NumLiveDataNodes"] == 1
+
+
+def test_daemons_map_the_classes_that_were_laid_out_for_them(bed: Bed) -> None:
+    """Without a word Java goes without an archive that does not fit."""
+    for daemon in bed.plan.daemons:
+        mapped = Path(f"/proc/{bed.processes[daemon].pid}/maps").read_text()
+        assert "/classes.jsa\n" in mapped, daemon
 
 
 def test_two_nodes_run_and_the_second_has_the_gpus(bed: Bed) -> None:
@@ -261,38 +251,3 @@ def test_status_tells_programs_where_everything_is(bed: Bed) -> None:
     assert all(Path(d["log"]).stat().st_size for d in found["daemons"].values())
     site = Path(found["conf"], "core-site.xml").read_text()
     assert found["filesystem"] in site
-
-
-def test_a_second_bed_expires_recovers_and_goes_with_its_orphans(
-    new_bed: Callable[..., Bed], bed: Bed
-) -> None:
-    second = new_bed(expiry=5, recovery=True)
-    finished = distributed_shell.run(second, "true")
-    assert finished.succeeded, finished.said
-
-    second.kill("resourcemanager")
-    second.start("resourcemanager")
-    assert cluster(second, f"apps/{finished.id}")["app"]["finalStatus"] == "SUCCEEDED"
-
-    mark = f"{second.dir}/data/"
-
-    def sleeping() -> bool:
-        commands = [
-            Path(f"/proc/{p.pid}/cmdline").read_bytes()
-            for p in process.inheriting("LOCAL_DIRS", mark)
-            if p.is_alive
-        ]
-        return any(command.startswith(b"sleep\x004321") for command in commands)
-
-    with application(second, "sleep 4321"):
-        assert eventually(sleeping)
-        for daemon in second.plan.nodes:
-            second.kill(daemon)
-        assert eventually(lambda: {n["state"] for n in ready.nodes(second.plan)} == {"LOST"})
-        assert sleeping(), "a killed NodeManager leaves its containers running"
-    # Down ends every process, and only those.
-    assert len(living(second)) >= len(second.plan.daemons) - len(second.plan.nodes)
-    second.down()
-    assert living(second) == []
-    assert not os.path.exists(second.plan.data("namenode"))
-    assert all(bed.is_alive(name) for name in bed.plan.daemons)

@@ -66,6 +66,7 @@ def test_torch_processes_of_two_containers_train_one_model(example, python_with_
     assert [each["path"] for each in shown["outputs"]] == ["model/net.pt"]
 
 
+@pytest.mark.usefixtures("one_node")
 def test_jax_initializes_without_arguments_and_trains(example):
     told = example("jax-data-parallel")
     assert told.matching(RANKS) == [f"rank {n} of 2, 2 devices in all" for n in (0, 1)]

@@ -368,10 +368,8 @@ def test_another_master_takes_over_what_runs(bed: Bed) -> None:
 
 
 def test_constraints_spread_and_a_restarted_resource_manager_hears_everything_again(
-    new_bed: Callable[..., Bed],
+    second: Bed,
 ) -> None:
-    handler = "yarn.resourcemanager.placement-constraints.handler"
-    second = new_bed(recovery=True, settings={handler: "scheduler"})
     wants = (Want("chief", 1, SMALL, 1), Want("worker", 2, SMALL, 3, spread=True))
     with master(second, *wants, constraints=True) as am:
         am.until(lambda: am.asks.left("chief") == 0 and am.asks.left("worker") == 1)

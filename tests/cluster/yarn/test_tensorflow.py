@@ -8,16 +8,18 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from testbeds.yarn.bed import Bed
 from yarnsaid import RANKS
 
 from dromon.packaging import environment
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # it is downloaded first
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.timeout(900),  # it is downloaded first
+    pytest.mark.usefixtures("one_node"),
+]
 
 ROOT = Path(__file__).parents[3]
 PROGRAMS = ROOT / "examples" / "tf-yarn"
@@ -74,14 +76,6 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module")
 def home(lasting_home: Path) -> Path:
     return lasting_home
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_node(bed: Bed) -> Iterator[None]:
-    """The other one is for those who ask for its label."""
-    bed.label("node2", "gpu")
-    yield
-    bed.label("node2", "")
 
 
 @pytest.fixture(scope="module")
