@@ -122,6 +122,14 @@ def test_members_that_spread_have_a_node_each(engine: YarnEngine):
     assert "node" in refusal(engine, replicas=3, spread="node").message
 
 
+def test_members_run_on_the_host_that_their_role_names(place: Bed, engine: YarnEngine):
+    # They would spread over both by themselves.
+    named = {"hosts": [f"localhost{port(place, 'node1')}"], "strict": True}
+    ref = run(engine, HOLD, replicas=4, yarn={"roles": {"worker": named}})
+    has_said(engine, ref, "up", times=4)
+    assert {h[h.rfind(":") :] for h in hosts(engine, ref)} == {port(place, "node1")}
+
+
 # ---- what can never be --------------------------------------------------------------------------
 
 

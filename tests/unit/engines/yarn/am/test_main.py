@@ -130,6 +130,14 @@ def test_every_role_has_a_priority_of_its_own(make_request):
     assert (worker.label, worker.spread, worker.count) == ("fast", True, 0)
 
 
+def test_hosts_and_racks_that_a_role_names_are_asked_for(make_request):
+    places = {"hosts": ["n1", "n2"], "racks": ["/r"], "strict": True}
+    (worker,) = module._wants(make_request(yarn={"roles": {"worker": places}}))
+    assert (worker.hosts, worker.racks, worker.strict) == (("n1", "n2"), ("/r",), True)
+    (anywhere,) = module._wants(make_request())
+    assert (anywhere.hosts, anywhere.racks, anywhere.strict) == ((), (), False)
+
+
 def test_under_federation_the_node_stands_in_for_the_ResourceManager(  # noqa: N802
     tmp_path, monkeypatch
 ):
