@@ -30,7 +30,7 @@ from testbeds.yarn.plan import HOST, Options, Plan
 
 Tell = Callable[[str], None]
 
-UP_SECONDS = 180.0  # far beyond what it needs, for a machine that has other work
+UP_SECONDS = 600.0  # far beyond what it needs, for a machine that has other work
 FURNISH_SECONDS = 60.0  # the same
 # Whom a daemon reports to: without that one it cannot become ready, and nobody need wait for it.
 NEEDS = {"namenode": "datanode", "datanode": "namenode", "node": "resourcemanager"}
