@@ -11,13 +11,12 @@ import base64
 import os
 import re
 import shutil
-import tarfile
 import threading
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
+from dromon.agent import archives
 from dromon.agent.carrier import Carrier
 from dromon.agent.frames import Message
 from dromon.agent.place import Place
@@ -31,15 +30,23 @@ READABLE = re.compile(r"[a-z0-9-]+\.[0-9]+\.log(\.index)?")
 
 class Workplace(Place, ABC):
     """`request` names the framework and the outputs; `code` is the archive of the snapshot, which
-    need not exist; `root` is the directory that holds everything of this place."""
+    need not exist, and `digest` that of its content, where it is known; `root` is the directory
+    that holds everything of this place."""
 
     def __init__(
-        self, request: Mapping[str, Any], member: str, record: Record, root: str, code: str
+        self,
+        request: Mapping[str, Any],
+        member: str,
+        record: Record,
+        root: str,
+        code: str,
+        digest: str = "",
     ) -> None:
         self._request = request
         self._member = member
         self._record = record
         self._code = code
+        self._digest = digest
         self.is_over = False  # nothing is told any more
         self._wake: Callable[[], None] = lambda: None
         self._words: list[Message] = []
@@ -126,7 +133,7 @@ class Workplace(Place, ABC):
             self.prepare(plan)
             if self._carrier is not None:
                 self._carrier.open(self._record.world(plan.attempt))
-        except (OSError, DromonError, tarfile.TarError, EOFError, zlib.error) as error:
+        except (OSError, DromonError) as error:
             trouble = str(error) or type(error).__name__
         self._laid_out[plan.run] = trouble
         self._wake()
@@ -138,15 +145,13 @@ class Workplace(Place, ABC):
         for name in os.listdir(self._record.root):
             if name.startswith("work-"):
                 shutil.rmtree(self._record.path(name), ignore_errors=True)
-        partial = f"{work}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        os.makedirs(partial)
-        if os.path.exists(self._code):
-            with tarfile.open(self._code) as archive:
-                # The user's own code, packed by us: links and all.
-                trusted = getattr(tarfile, "fully_trusted_filter", None)
-                archive.extractall(partial, **({"filter": trusted} if trusted else {}))
-        os.rename(partial, work)
+        if not os.path.exists(self._code):
+            os.makedirs(work)
+            return
+        try:
+            archives.unpack(self._code, work, self._digest)
+        except archives.BROKEN as error:
+            raise OSError(f"the code cannot be unpacked: {error}") from None
 
     def _bring_home(self, plan: AgentPlan) -> None:
         self.carry_home(plan)

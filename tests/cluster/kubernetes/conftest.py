@@ -13,11 +13,16 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))  # the test beds are no part of what is installed
 sys.path.insert(0, str(Path(__file__).parent))  # what several files of tests share
 
+import jobs  # noqa: E402
 from testbeds.kubernetes import images, programs  # noqa: E402
 from testbeds.kubernetes.bed import Bed, RootNeeded, need_root  # noqa: E402
 from testbeds.kubernetes.plan import Options  # noqa: E402
 
+from dromon.engines.base import token  # noqa: E402
 from dromon.engines.home import Home  # noqa: E402
+from dromon.engines.kubernetes import volcano  # noqa: E402
+from dromon.engines.kubernetes.http import Api  # noqa: E402
+from dromon.engines.kubernetes.kubeconfig import find  # noqa: E402
 from dromon.errors import DromonError  # noqa: E402
 from dromon.packaging import environment  # noqa: E402
 
@@ -92,3 +97,21 @@ def new_bed(built: None) -> Iterator[Callable[..., Bed]]:
 def bed(lasting_bed: Callable[..., Bed]) -> Bed:
     """The bed as `up` makes it. Whoever kills a component of it starts it again."""
     return lasting_bed()
+
+
+@pytest.fixture
+def api(bed: Bed) -> Iterator[Api]:
+    """As its administrator."""
+    with Api(find(bed.kubeconfig), patience=jobs.PATIENCE) as api:
+        yield api
+
+
+@pytest.fixture
+def space(api: Api) -> Iterator[str]:
+    """A namespace of its own."""
+    name = f"api-{token()}"
+    api.create(volcano.NAMESPACE, "", {"metadata": {"name": name}})
+    jobs.is_settled(api, name)
+    yield name
+    api.delete_all(volcano.POD, name, "!kept", grace=0)
+    api.delete(volcano.NAMESPACE, "", name)

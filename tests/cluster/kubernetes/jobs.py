@@ -5,6 +5,8 @@ Nodes are this machine: what runs in a pod is in its /proc, too.
 
 import contextlib
 import os
+import subprocess
+import sys
 import tempfile
 import textwrap
 import time
@@ -113,6 +115,17 @@ def run(engine: KubernetesEngine, script: str | None = None, **job: Any) -> str:
         return str(engine.start(asked)["id"])
     finally:
         os.rmdir(asked["cwd"])
+
+
+def command(folder: Path, kubeconfig: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command, as somebody whose kubeconfig that is."""
+    env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+    env |= {f"DROMON_{name}": str(folder / name) for name in ("HOME", "CONFIG", "CACHE")}
+    env |= {"KUBECONFIG": kubeconfig, "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "dromon.cli", *words], cwd=folder, env=env, capture_output=True,
+        text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False,
+    )  # fmt: skip
 
 
 def until(condition: Callable[[], Any], timeout: float = PATIENCE, every: float = 0.2) -> Any:

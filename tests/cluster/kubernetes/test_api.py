@@ -1,13 +1,10 @@
 """Api and Watch with a real API server: what the fake of the unit tests claims is true."""
 
-import base64
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import jobs
@@ -15,19 +12,15 @@ import pytest
 from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import IMAGE
 
-from dromon.engines.base import token
 from dromon.engines.kubernetes import volcano
-from dromon.engines.kubernetes.access import Access, Certificate, Identity
 from dromon.engines.kubernetes.http import Api
 from dromon.engines.kubernetes.kubeconfig import find
 from dromon.engines.kubernetes.refusals import (
     AlreadyExists,
     Conflict,
-    Expired,
     Invalid,
     NoSuchKind,
     NotAllowed,
-    NotAuthenticated,
     NotFound,
     NotStarted,
     NoVolcano,
@@ -37,23 +30,6 @@ from dromon.engines.kubernetes.volcano import CONFIG_MAP, JOB, POD, SECRET, Kind
 from dromon.engines.kubernetes.watch import ADDED, DELETED, MODIFIED, Change, Following, Watch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
-
-
-@pytest.fixture
-def api(bed: Bed) -> Iterator[Api]:
-    with Api(find(bed.kubeconfig), patience=jobs.PATIENCE) as api:
-        yield api
-
-
-@pytest.fixture
-def space(api: Api) -> Iterator[str]:
-    """A namespace of its own."""
-    name = f"api-{token()}"
-    api.create(volcano.NAMESPACE, "", {"metadata": {"name": name}})
-    jobs.is_settled(api, name)
-    yield name
-    api.delete_all(POD, name, "!kept", grace=0)
-    api.delete(volcano.NAMESPACE, "", name)
 
 
 def made(name: str, **more: Any) -> dict[str, Any]:
@@ -189,117 +165,6 @@ def test_what_is_not_there_is_told_apart(api: Api):
         api.list(Kind("kueue.x-k8s.io", "v1beta1", "Workload", "workloads"))
     with pytest.raises(NoVolcano):
         api.list(Kind("absent.volcano.sh", "v1", "Job", "jobs"))
-
-
-# --- who we are
-
-
-def as_somebody(api: Api, identity: Identity) -> Api:
-    return Api(Access(api.access.server, identity, source="here"), patience=5)
-
-
-def test_an_expired_certificate_is_said_to_be_expired(bed: Bed, api: Api, tmp_path: Path):
-    key, request, chain = tmp_path / "key", tmp_path / "csr", tmp_path / "crt"
-    for words in (
-        f"req -new -newkey rsa:2048 -nodes -subj /O=x/CN=ann -keyout {key} -out {request}",
-        f"x509 -req -in {request} -CA {bed.plan.conf('ca.crt')} -CAkey {bed.plan.conf('ca.key')}"
-        f" -set_serial 7 -days 0 -out {chain}",
-    ):
-        subprocess.run(["openssl", *words.split()], check=True, capture_output=True)
-    time.sleep(1.1)  # its last second is over
-    identity = Identity(certificate=Certificate(chain.read_text(), key.read_text()), said="here")
-    with (
-        as_somebody(api, identity) as ann,
-        pytest.raises(Expired, match="the client certificate expired at"),
-    ):
-        ann.list(POD)
-
-
-def test_an_expired_token_is_said_to_be_expired(bed: Bed, api: Api):
-    found = api.create(jobs.ACCOUNT, "default", made(f"late-{token()}"))
-    claims = {
-        "iss": "https://kubernetes.default.svc.cluster.local",
-        "aud": ["https://kubernetes.default.svc.cluster.local"],
-        "sub": f"system:serviceaccount:default:{found['metadata']['name']}",
-        "kubernetes.io": {
-            "namespace": "default",
-            "serviceaccount": {
-                "name": found["metadata"]["name"], "uid": found["metadata"]["uid"],
-            },
-        },
-    }  # fmt: skip
-    key, now = bed.plan.conf("accounts.key"), int(time.time())
-    good = signed({**claims, "iat": now - 7200, "nbf": now - 7200, "exp": now + 3600}, key)
-    late = signed({**claims, "iat": now - 7200, "nbf": now - 7200, "exp": now - 3600}, key)
-    said = "users[u].user"
-    name = found["metadata"]["name"]
-    with (
-        as_somebody(api, Identity(token=good, said=said)) as known,
-        pytest.raises(NotAllowed, match=f"default:{name} may not list pods"),
-    ):
-        known.list(POD)
-    with (
-        as_somebody(api, Identity(token=late, said=said)) as unknown,
-        pytest.raises(Expired, match="the token expired at") as caught,
-    ):
-        unknown.list(POD)
-    assert said in caught.value.hint
-    api.delete(jobs.ACCOUNT, "default", name)
-
-
-def signed(claims: dict[str, Any], key: str) -> str:
-    """A token as the API server makes them."""
-
-    def text(data: bytes) -> str:
-        return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-    head = {"alg": "ES256"}
-    body = f"{text(json.dumps(head).encode())}.{text(json.dumps(claims).encode())}"
-    words = ["openssl", "dgst", "-sha256", "-sign", key]
-    made = subprocess.run(words, input=body.encode(), capture_output=True, check=True).stdout
-    return f"{body}.{text(_raw(made))}"
-
-
-def _raw(der: bytes) -> bytes:
-    """The two numbers of a signature, 32 bytes each."""
-    at, numbers = 2, b""
-    for _ in range(2):
-        length = der[at + 1]
-        numbers += der[at + 2 : at + 2 + length].lstrip(b"\0").rjust(32, b"\0")
-        at += 2 + length
-    return numbers
-
-
-def test_a_pods_account_is_used_and_its_token_read_again(api: Api, space: str, tmp_path: Path):
-    api.create(jobs.ACCOUNT, space, made("short"))
-
-    def issue() -> str:
-        body = {"spec": {"expirationSeconds": 600}}
-        request = Kind("authentication.k8s.io", "v1", "TokenRequest", "serviceaccounts/short/token")
-        path = Kind("", "v1", request.name, request.plural)
-        typed = {"apiVersion": request.api_version, "kind": request.name, **body}
-        return str(api.create(path, space, typed)["status"]["token"])
-
-    server = api.access.server
-    (tmp_path / "ca.crt").write_text(server.ca)
-    (tmp_path / "namespace").write_text(space)
-    (tmp_path / "token").write_text("worn out")
-    environ = {"KUBERNETES_SERVICE_HOST": server.host, "KUBERNETES_SERVICE_PORT": str(server.port)}
-    access = find("in-cluster", environ=environ, service_account=str(tmp_path))
-    with Api(access) as inside:
-        with pytest.raises(NotAuthenticated, match="the token in"):
-            inside.list(POD, space)
-        (tmp_path / "token").write_text(issue())
-        with pytest.raises(NotAllowed, match=f"system:serviceaccount:{space}:short may not list"):
-            inside.list(POD, access.namespace)
-
-
-def test_nobody_is_told_to_log_in(api: Api):
-    with (
-        as_somebody(api, Identity(said="here")) as nobody,
-        pytest.raises(NotAuthenticated, match="it was shown nothing"),
-    ):
-        nobody.list(POD)
 
 
 # --- watches

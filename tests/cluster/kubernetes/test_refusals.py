@@ -1,9 +1,6 @@
 """What a cluster lacks, does not allow or cannot answer: said in words, and nothing hangs."""
 
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -114,17 +111,6 @@ def test_who_may_do_nothing_is_told_which_rule_lacks(bed: Bed, tmp_path: Path) -
     bob.close()
 
 
-def dromon(folder: Path, kubeconfig: str, *words: str) -> "subprocess.CompletedProcess[str]":
-    """The command, as somebody whose kubeconfig that is."""
-    env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
-    env |= {f"DROMON_{name}": str(folder / name) for name in ("HOME", "CONFIG", "CACHE")}
-    env |= {"KUBECONFIG": kubeconfig, "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "dromon.cli", *words], cwd=folder, env=env, capture_output=True,
-        text=True, stdin=subprocess.DEVNULL, timeout=jobs.PATIENCE, check=False,
-    )  # fmt: skip
-
-
 JOB_FILE = f"""\
 name: job
 environment: {{image: "{IMAGE}"}}
@@ -140,7 +126,7 @@ def test_the_command_says_so_in_one_message(
     bed: Bed, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     (tmp_path / "job.yaml").write_text(JOB_FILE)
-    done = dromon(tmp_path, bed.kubeconfig_of("bob"), *words, "--on", "kubernetes")
+    done = jobs.command(tmp_path, bed.kubeconfig_of("bob"), *words, "--on", "kubernetes")
     said = done.stderr
     assert done.returncode == 69, (done.returncode, done.stdout, said)
     assert "bob may not " in said

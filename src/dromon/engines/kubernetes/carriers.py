@@ -5,6 +5,7 @@ plug-in makes for it, and values of secrets come from a Secret that the job name
 """
 
 import base64
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -131,7 +132,11 @@ def standalone(
     name = f"{id}-light"  # its own: `kubectl delete` of one manifest takes nothing from others
     facts = {"user": request["facts"].get("user", "")}  # the rest differs from call to call
     request = {**request, "facts": facts, "inherited": {}, "light": name}
-    maps = [] if code is None else code_maps(id, request, {CODE: code}, APPLIED_PART)
+    maps = []
+    if code is not None:
+        packed = {"blob": f"{hashlib.sha256(code).hexdigest()}.tar.gz", "size": len(code)}
+        request = {**request, "artifacts": {**request["artifacts"], CODE: packed}}
+        maps = code_maps(id, request, {CODE: code}, APPLIED_PART)
     objects = with_parts(request["objects"], id, len(maps))
     for one in objects:
         for volume in (v for spec in pod_specs(one) for v in spec["volumes"]):

@@ -7,11 +7,10 @@ import os
 import shlex
 import shutil
 import sys
-import tarfile
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from dromon.agent import archives
 from dromon.agent.plan import AgentPlan, in_place
 from dromon.agent.record import Record
 from dromon.engines.kubernetes.pod import places
@@ -114,22 +113,11 @@ def unpack(request: Mapping[str, Any], at: Places) -> None:
         if name in request["artifacts"] and not os.path.isdir(folder):
             what = name.partition(".")[0]
             try:
-                _unpack(at.blob(request, name), folder)
+                archives.unpack(at.blob(request, name), folder, at.digest(request, name))
             except FileNotFoundError as error:
                 raise OSError(f"the {what} is not in the store: {error.filename}") from None
-            except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
+            except archives.BROKEN as error:
                 raise OSError(f"the {what} cannot be unpacked: {error}") from None
-
-
-def _unpack(archive: str, folder: str) -> None:
-    partial = f"{folder}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    os.makedirs(partial)
-    with tarfile.open(archive) as tar:
-        # Packed by our own client for this very job.
-        trusted = getattr(tarfile, "fully_trusted_filter", None)
-        tar.extractall(partial, **({"filter": trusted} if trusted else {}))
-    os.rename(partial, folder)
 
 
 def fetch(at: Places = Places()) -> int:  # noqa: B008 - a value that never changes

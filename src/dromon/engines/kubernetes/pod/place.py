@@ -19,7 +19,8 @@ class Pod(Workplace):
     def __init__(
         self, request: Mapping[str, Any], name: str, record: Record, places: Places
     ) -> None:
-        super().__init__(request, name, record, places.run, places.blob(request, CODE))
+        code, digest = places.blob(request, CODE), places.digest(request, CODE)
+        super().__init__(request, name, record, places.run, code, digest)
         self._home = Record(places.home(request))
         self._has_store = bool(request["store"])
         self._places = places

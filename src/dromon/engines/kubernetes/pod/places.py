@@ -61,6 +61,11 @@ class Places:
             return joined
         return f"{request['store']['path']}/blobs/{artifact['blob']}"
 
+    def digest(self, request: Mapping[str, Any], file: str) -> str:
+        """Of that archive's content, which blobs are named by; "" where the job ships none."""
+        artifact = request["artifacts"].get(file)
+        return str(artifact["blob"]).partition(".")[0] if artifact else ""
+
     def coordinator(self, request: Mapping[str, Any], member: str) -> str:
         """Where an agent finds it."""
         host = "127.0.0.1" if member == first_member(request) else self.first_host(request)

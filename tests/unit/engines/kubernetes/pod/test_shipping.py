@@ -1,5 +1,7 @@
 """What pods are shipped, and what they say when it is not there: within the retries, in words."""
 
+import hashlib
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -20,11 +22,24 @@ def stage(tmp_path):
     made.close()
 
 
-def archive(folder: Path, name: str) -> None:
-    (folder / "content").mkdir(parents=True, exist_ok=True)
-    (folder / "content" / "file").write_text("here" * 10_000)
-    with tarfile.open(folder / name, "w:gz") as tar:
-        tar.add(folder / "content", arcname=".")
+def archive(blobs: Path, text: str = "here" * 10_000) -> str:
+    """The name of a blob with one file."""
+    blobs.mkdir(parents=True, exist_ok=True)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        entry = tarfile.TarInfo("file")
+        entry.size = len(text)
+        tar.addfile(entry, io.BytesIO(text.encode()))
+    name = f"{hashlib.sha256(out.getvalue()).hexdigest()}.tar.gz"
+    (blobs / name).write_bytes(out.getvalue())
+    return name
+
+
+def substituted(blobs: Path) -> str:
+    """A blob of that name with another whole archive in it."""
+    name = archive(blobs)
+    (blobs / archive(blobs, "another")).rename(blobs / name)
+    return name
 
 
 def test_an_environment_that_is_not_in_the_store_is_the_verdict_after_the_retries(stage):
@@ -43,6 +58,23 @@ def test_a_job_does_not_run_without_the_code_it_was_submitted_with(stage):
     assert "the code is not in the store" in stage.last_words("worker-0")["verdict"]["message"]
 
 
+@pytest.mark.parametrize(("file", "what"), [(CODE, "code"), (ENVIRONMENT, "environment")])
+def test_an_archive_that_is_not_the_one_submitted_is_refused_however_whole_it_is(stage, file, what):
+    name = substituted(Path(stage.request["store"]["path"], "blobs"))
+    stage.artifacts = {file: {"blob": name}}
+    stage.start()
+    assert stage.code("worker-0") == 201
+    message = stage.last_words("worker-0")["verdict"]["message"]
+    assert f"the {what} cannot be unpacked: " in message
+    assert f"{name} is not what was submitted: its sha256 is " in message
+
+
+def test_the_archive_that_was_submitted_runs(stage):
+    stage.artifacts = {CODE: {"blob": archive(Path(stage.request["store"]["path"], "blobs"))}}
+    stage.start()
+    assert stage.code("worker-0") == 0
+
+
 @pytest.mark.faults
 def test_a_pod_that_cannot_begin_ends_the_job_in_words(stage):
     stage.checkpoints = "/proc/nowhere"
@@ -56,15 +88,15 @@ def test_the_init_container_never_fails_and_what_it_left_half_done_is_done_anew(
     at = Places(str(tmp_path / "pod"))
     for name in ("request", "run"):
         Path(at.root, name).mkdir(parents=True)
-    request = {**stage.request, "artifacts": {ENVIRONMENT: {"blob": "env.tar.gz"}}}
+    blobs = Path(stage.request["store"]["path"], "blobs")
+    name = archive(blobs)
+    request = {**stage.request, "artifacts": {ENVIRONMENT: {"blob": name}}}
     Path(at.request).write_text(json.dumps(request))
-    blobs = Path(request["store"]["path"], "blobs")
-    archive(blobs, "env.tar.gz")
-    whole = (blobs / "env.tar.gz").read_bytes()
-    (blobs / "env.tar.gz").write_bytes(whole[: len(whole) // 2])
+    whole = (blobs / name).read_bytes()
+    (blobs / name).write_bytes(whole[: len(whole) // 2])
     assert member.fetch(at) == 0
     with pytest.raises(OSError, match="the environment cannot be unpacked"):
         member.unpack(request, at)
-    (blobs / "env.tar.gz").write_bytes(whole)
+    (blobs / name).write_bytes(whole)
     member.unpack(request, at)
     assert Path(at.environment, "file").read_text() == "here" * 10_000
