@@ -1,9 +1,10 @@
 """`python -m benchmarks.kubernetes [NAME…]`: what a job on Kubernetes costs, on a bed of its own.
 
-From submit to pods on nodes, beside `kubectl apply` of the same Volcano Job; compiling; watching
-ten thousand pods; requests to the API server. API server, scheduler and Volcano are real. Where
-only they matter, the nodes are fake: no container is part of what is measured. The ten thousand
-pods are made by this program in place of Volcano's controllers, which would take long over it.
+The bed itself; from submit to pods on nodes, beside `kubectl apply` of the same Volcano Job;
+compiling; watching ten thousand pods, `ps` beside `kubectl get` of their jobs; requests to the API
+server. API server, scheduler and Volcano are real. Where only they matter, the nodes are fake: no
+container is part of what is measured. The ten thousand pods are made by this program in place of
+Volcano's controllers, which would take long over it.
 """
 
 import json
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from testbeds.kubernetes import images
 from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import IMAGE, Options
 
@@ -72,7 +74,10 @@ class Place:
         self.work = self.folder / "work"
         self.work.mkdir()
         self.bed = Bed(f"{folder}/bed", tell=print)
+        images.archives(print)  # whatever is made once is made by now
+        began = time.perf_counter()
         self.bed.up(Options(fake_nodes=FAKE_NODES))
+        self.up_took = time.perf_counter() - began
         self.context = Context(
             "bed", "kubernetes", self.bed.kubeconfig, image=IMAGE, pull="Never",
             store=self.bed.shared,
@@ -131,6 +136,10 @@ class Scheduled:
 
     def close(self) -> None:
         self._following.close()
+
+
+def bringing_up(place: Place) -> Iterator[Bar]:
+    yield Bar("test bed up, once built", place.up_took, 60.0, "s")
 
 
 # ---- submitting ---------------------------------------------------------------------------------
@@ -280,9 +289,16 @@ def watching(place: Place) -> Iterator[Bar]:
         done = subprocess.run(program, env=place.environ, check=True, capture_output=True)
         assert done.stdout.count(b"\n") >= JOBS
 
+    def by_kubectl() -> None:
+        done = place.bed.kubectl("get", "vcjob", "-l", JOB_LABEL)
+        assert done.stdout.count("\n") >= JOBS, done.stderr
+
     found = side_by_side(
-        {"ps": timed(listed), "in one process": timed(lambda: _list_once(place))}, ROUNDS
-    )
+        {
+            "ps": timed(listed), "in one process": timed(lambda: _list_once(place)),
+            "kubectl get": timed(by_kubectl),
+        }, ROUNDS,
+    )  # fmt: skip
     yield Bar(f"ps of {JOBS} jobs with {JOBS * EACH:,} pods", found["ps"], 0.5, "s", detail=found)
 
 
@@ -368,7 +384,7 @@ def _make(api: Api, request: Mapping[str, Any], number: int) -> None:
 
 
 ALL: tuple[Callable[[Place], Iterator[Bar]], ...] = (
-    compiling, requests, submitting, fetching, watching,
+    bringing_up, compiling, requests, submitting, fetching, watching,
 )  # fmt: skip
 
 

@@ -2,9 +2,11 @@
 
 ~/.cache/dromon/testbeds/kubernetes-VERSION-DIGEST   cluster (one program for all), pause, crds/
 ~/.cache/dromon/testbeds/containers-DIGEST           bin/ (containerd, runc, busybox …), cni/, lib/
+~/.cache/dromon/testbeds/manifests-VERSIONS          jobs as their own projects publish them
 """
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +24,7 @@ Tell = Callable[[str], None]
 SOURCE = Path(__file__).parent / "go"
 TELLING = 15.0  # seconds between two words about a long build
 PACKAGES = ("busybox-static", "containerd", "containernetworking-plugins", "libseccomp2", "runc")
+PUBLISHED = {"volcano.sh/volcano": "example", "k8s.io/kubernetes": "test/fixtures/doc-yaml"}
 TOOLS = {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
 
 
@@ -65,6 +68,11 @@ def get(tell: Tell) -> Programs:
     )
 
 
+def manifests() -> Path:
+    """Examples of jobs from the sources of Volcano and Kubernetes; no copy of them is ours."""
+    return cache.made(f"manifests-{KUBERNETES}-{VOLCANO}", _manifests)
+
+
 # ---- Go -----------------------------------------------------------------------------------------
 
 
@@ -101,6 +109,18 @@ def _build(scratch: Path, tell: Tell) -> Path:
     for group in ("volcano", "jobflow"):
         for file in Path(volcano, "config", "crd", group, "bases").glob("*.yaml"):
             shutil.copyfile(file, made / "crds" / file.name)
+    return made
+
+
+def _manifests(scratch: Path) -> Path:
+    made = scratch / "made"
+    go = find_go()
+    for module, folder in PUBLISHED.items():
+        told = json.loads(_go([go, "mod", "download", "-json", module]))
+        for file in Path(told["Dir"], folder).rglob("*.yaml"):
+            copy = made / module / file.relative_to(told["Dir"])
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
     return made
 
 

@@ -18,6 +18,7 @@ from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import IMAGE
 
 from dromon.engines.kubernetes.engine import KubernetesEngine
+from dromon.engines.kubernetes.volcano import JOB_LABEL, POD
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -109,6 +110,29 @@ def test_gc_takes_what_old_jobs_and_dead_clients_left(engine: KubernetesEngine) 
     assert engine.collect(older_than=0)["removed"] == [alive]
     nothing_is_left(engine)
     assert kept(engine) == []
+
+
+def test_logs_outputs_and_verdict_stay_when_the_pods_are_gone(
+    engine: KubernetesEngine, tmp_path: Path
+) -> None:
+    """A node that was taken away takes its pods along; so does a cluster that tidies up."""
+    script = """
+    say(me, "works")
+    open("model", "w").write("weights")
+    sys.exit(rank * 3)
+    """
+    asked = jobs.request(script, roles=jobs.TWO, outputs=["model"])
+    ref = str(engine.start({**asked, "cwd": work(tmp_path / "work", data=b"")})["id"])
+    before = jobs.ended(engine, ref)
+    engine.api.delete_all(POD, engine.namespace, f"{JOB_LABEL}={ref}", grace=0)
+    assert jobs.until(lambda: not engine.jobs.pods(ref))
+    after = engine.status(ref)
+    assert (after.state, after.verdict) == (before.state, before.verdict)
+    assert (after.verdict or {})["member"] == "worker-1"
+    assert sorted(jobs.texts(engine, ref)) == ["worker-0 works", "worker-1 works"]
+    assert [line.text for line in engine.lines(ref, follow=True, ranks=frozenset([1]))] == [
+        "worker-1 works"
+    ]
 
 
 # ---- stop ---------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from typing import Any
 import jobs
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from ruamel.yaml import YAML
+from testbeds.kubernetes import programs
 from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import IMAGE
 
@@ -20,6 +22,7 @@ sys.path.insert(0, str(ROOT / "tests" / "unit" / "engines" / "kubernetes"))
 
 from generated import launch_of, launches  # noqa: E402
 
+from dromon.compat.volcano import import_job  # noqa: E402
 from dromon.engines.base import Launch, token  # noqa: E402
 from dromon.engines.intake import Intake, Request  # noqa: E402
 from dromon.engines.kubernetes import volcano  # noqa: E402
@@ -33,6 +36,7 @@ from dromon.engines.kubernetes.manifest import (  # noqa: E402
     to_yaml,
 )
 from dromon.packaging import archive, lightapp  # noqa: E402
+from dromon.spec import load_text, resolve  # noqa: E402
 from dromon.storage.blobs import BlobStore  # noqa: E402
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -56,14 +60,24 @@ class Kubectl:
 
     def __init__(self, bed: Bed) -> None:
         self.environ = {**os.environ, "KUBECONFIG": str(bed.kubeconfig)}
+        self.program = [programs.get(print).cluster, "kubectl"]
         self.namespace = f"manifest-{token()}"
 
     def run(self, *arguments: str, text: str = "") -> str:
-        done = subprocess.run(
-            ["kubectl", *arguments], input=text, capture_output=True, text=True, env=self.environ
-        )
+        done = self._done(*arguments, text=text)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def _done(self, *arguments: str, text: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*self.program, *arguments], input=text, capture_output=True, text=True,
+            env=self.environ, check=False,
+        )  # fmt: skip
+
+    def takes(self, one: dict[str, Any]) -> bool:
+        """Would the server make it, as it is?"""
+        words = ("create", "--dry-run=server", "-n", self.namespace, "-f", "-")
+        return self._done(*words, text=json.dumps(one)).returncode == 0
 
     def tried(self, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What the server would have made of the objects' YAML."""
@@ -202,6 +216,61 @@ def test_a_manifest_alone_runs_a_gang_and_leaves_nothing_behind(
     mine = ("get", "configmaps,pods,vcjob", "-l", f"dromon.io/job={launch.id}", "-o", "name")
     # Pods go after their job.
     assert jobs.until(lambda: kubectl.run(*mine, *here) == ""), kubectl.run(*mine, *here)
+
+
+# ---- what others published ----------------------------------------------------------------------
+
+
+def published() -> list[tuple[str, dict[str, Any]]]:
+    """Jobs of Volcano's and Kubernetes' own examples, but those that are there to be refused."""
+    folder = programs.manifests()
+    return [
+        (str(file.relative_to(folder)), one)
+        for file in sorted(folder.rglob("*.yaml"))
+        for one in YAML(typ="safe", pure=True).load_all(file.read_text())
+        if one and one["kind"] in ("Job", "CronJob") and "invalid_jobs" not in str(file)
+    ]
+
+
+def there_and_back(file: str, theirs: dict[str, Any], target: Target) -> dict[str, Any]:
+    """Imported and compiled. What the image's own command is, its user has to write."""
+    made = import_job(json.dumps(theirs), file)
+    assert all("command: missing" in str(problem) for problem in made.problems), made.problems
+    data = YAML(typ="safe", pure=True).load(made.text)
+    for role in data["roles"].values():
+        role.setdefault("command", "run")
+    job = load_text(json.dumps(data), "job.yaml")
+    id = f"{job.name[:30]}-{token()}"
+    environment = {"kind": "image", "image": job.environment.image}
+    launch = Launch(id, resolve(job, id=id, name=job.name).to_data(), None, environment, {})
+    on = replace(target, queues=(*target.queues, str(job.queue)))
+    return dict(compile_launch(launch, on).request["objects"][0])
+
+
+def test_published_jobs_become_job_files_and_the_same_jobs_again(
+    kubectl: Kubectl, target: Target, built: None
+) -> None:
+    taken = []
+    for file, theirs in published():
+        ours = there_and_back(file, theirs, target)
+        was = {task["name"]: task for task in theirs["spec"].get("tasks", ())}
+        for task in ours["spec"]["tasks"]:
+            if task["name"] in was:
+                assert essentials(task) == essentials(was[task["name"]]), file
+        assert ours["spec"]["queue"] == theirs["spec"].get("queue", "default"), file
+        # Some ask for queues that are not here, or have fields that no server knows.
+        if theirs["kind"] == "Job" and kubectl.takes(theirs):
+            taken.append(ours)
+    assert len(taken) > 12
+    assert_kept(taken, kubectl.tried(taken))
+
+
+def essentials(task: dict[str, Any]) -> list[Any]:
+    pod = task["template"]["spec"]
+    main = pod["containers"][0]
+    amounts = main.get("resources", {}).get("requests") or main.get("resources", {}).get("limits")
+    devices = {k: str(v) for k, v in (amounts or {}).items() if "/" in k}
+    return [task.get("replicas", 1), main["image"], devices, pod.get("nodeSelector")]
 
 
 def assert_kept(sent: list[dict[str, Any]], made: list[dict[str, Any]]) -> None:

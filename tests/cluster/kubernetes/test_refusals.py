@@ -12,7 +12,9 @@ from sickly import HANGS_UP, Sickly
 from testbeds.kubernetes.bed import Bed
 from testbeds.kubernetes.plan import IMAGE
 
+from dromon.engines.base import token
 from dromon.engines.kubernetes.engine import KubernetesEngine
+from dromon.engines.kubernetes.pod.places import CODE
 from dromon.engines.kubernetes.refusals import Invalid, NotAllowed, NotAuthenticated, NotFound
 from dromon.errors import DromonError
 
@@ -50,6 +52,36 @@ def test_what_is_missing_is_named_and_the_job_can_be_stopped(
     assert (status.state, (status.verdict or {})["cause"]) == ("stopped", "stopped"), status
     assert jobs.texts(alice, ref) == []
     alice.remove([ref])
+
+
+def test_code_that_somebody_exchanged_in_the_store_does_not_run(
+    bed: Bed, alice: KubernetesEngine, tmp_path: Path
+) -> None:
+    """While the job waits, by another archive that is as whole as it was."""
+    label = f"example.com/{token()}"
+    blobs = []
+    for text in ("say('ours')", "say('theirs')"):
+        (tmp_path / "train.py").write_text(jobs.PREAMBLE + text)
+        asked = jobs.request(
+            command="python3 train.py", kubernetes={"pod": {"nodeSelector": {label: "yes"}}}
+        )
+        ref = str(alice.start({**asked, "cwd": str(tmp_path)})["id"])
+        assert alice.store is not None
+        blobs.append(alice.request_of(ref)["artifacts"][CODE]["blob"])
+        if len(blobs) == 1:
+            victim = ref
+        else:
+            alice.stop_ref(ref)
+    folder = Path(alice.store.root, "blobs")
+    (folder / blobs[1]).replace(folder / blobs[0])
+    assert bed.kubectl("label", "node", "node1", f"{label}=yes").returncode == 0
+    status = jobs.ended(alice, victim)
+    said = (status.verdict or {})["message"]
+    assert status.state == "failed", jobs.told(alice, victim)
+    assert f"{blobs[0]} is not what was submitted: its sha256 is {blobs[1].split('.')[0]}" in said
+    assert jobs.texts(alice, victim) == []
+    (folder / blobs[0]).unlink()
+    assert bed.kubectl("label", "node", "node1", f"{label}-").returncode == 0
 
 
 def refused(engine: KubernetesEngine, kind: type[DromonError], **job: object) -> str:

@@ -165,6 +165,9 @@ def test_a_queue_never_has_more_than_its_cap_and_who_waits_is_told(
     assert "1" in sentence
     assert "GPU" in sentence
     stays(engine, second, "queued")  # with three GPUs free
+    [shown] = [queue for queue in engine.queues() if queue.name == narrow]
+    assert (shown.running, shown.queued, shown.used) == (1, 1, 1.0)
+    assert (shown.state, shown.capacity and shown.capacity > 0) == ("running", True)
     engine.stop(first, 0)
     jobs.has_said(engine, second, "up")
 
