@@ -1,21 +1,21 @@
 """What must hold of every decision, whatever made it. Each check raises AssertionError in words.
 
-Keeps its own books: from the events, with the slow scheduler's ledger for what is held and what
-was used, and with nothing of what decided.
+Keeps its own books (`ledger`): from the events, and with nothing of what decided.
 """
 
 from collections import Counter
 
-from dromon.sched.asks import RoleAsk, Share
+from dromon.sched.asks import Placement, RoleAsk, Share
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
+from dromon.sched.rules import Reservation
+from reference.ledger import Ledger, Page
 from reference.play import QUEUED, RUNNING, Play
-from reference.room import empty, milli, share_on
-from reference.round import Round
-from reference.slow import Slow, amounts
+from reference.room import empty, less, milli, share_on
+from reference.slow import STOPPING, Amounts, Job, amounts, over
 
 
 class Witness:
-    def __init__(self, play: Play, ledger: Slow) -> None:
+    def __init__(self, play: Play, ledger: Ledger) -> None:
         self.play, self.ledger = play, ledger
 
     def check(self, decisions: tuple[Decision, ...]) -> None:
@@ -42,6 +42,7 @@ class Witness:
                 case Refuse():
                     assert job.state == QUEUED, f"{decision.job} is not waiting"
         self.nothing_is_given_twice(decisions)
+        self.what_is_reserved_stays_free(decisions)
 
     def nothing_is_decided_twice(self, decisions: tuple[Decision, ...]) -> None:
         kinds = Counter((d.job, isinstance(d, Start | Grow)) for d in decisions)
@@ -72,7 +73,9 @@ class Witness:
         assert share.node in self.play.nodes, f"{share.node} is not there"
         assert share.node not in self.ledger.drained, f"{share.node} is drained"
         node = self.play.nodes[share.node]
-        assert share_on(role, empty([node])[node.name]) is not None, "the node is not of that kind"
+        assert share_on(role, empty({node.name: node})[node.name]) is not None, (
+            "the node is not of that kind"
+        )
         assert (share.cpus, share.memory) == (role.cpus, role.memory)
         assert len(share.gpus) * milli(share.part) == milli(role.gpus), f"{role} got {share}"
         kinds = {g.id: g.kind for g in node.gpus}
@@ -95,7 +98,7 @@ class Witness:
             mine = {q.name for q in self.ledger.path(job.told.queue)}
             theirs = [q.name for q in self.ledger.path(victim.told.queue) if q.name not in mine]
             usage = self.books.usage(theirs[-1])
-            part = self.ledger.deserved()[theirs[-1]]
+            part = self.books.deserved[theirs[-1]]
             assert any(usage[r] > part[r] for r in part), f"{decision}: nothing borrowed"
 
     def stays_at_min(self, decision: Shrink) -> None:
@@ -106,41 +109,75 @@ class Witness:
         assert all(left[r.role] >= r.min for r in job.told.ask), f"{decision}: below min"
 
     def caps_hold(self, decisions: tuple[Decision, ...]) -> None:
-        """One start after the other: none of the rules that could hold it does."""
-        books = self.books = Round(self.ledger, self.play.now, 0)
-        grown = set()
+        """One after the other: none of the rules that could hold it does."""
+        books = self.books = Page(self.ledger, self.play.now)
         for decision in decisions:
-            if isinstance(decision, Start):
-                cap = books.cap(self.ledger.jobs[decision.job])
-                assert cap is None, f"{decision.job} started over the {cap}"
             if isinstance(decision, Start | Grow):
-                grown.add(decision.job)
-                there = books.held.get(decision.job, frozenset())
-                books.held[decision.job] = there | set(decision.placement)
-        for id in grown:
-            job, held = self.ledger.jobs[id], amounts(self.ledger.jobs[id].ask, books.held[id])
+                job = self.ledger.jobs[decision.job]
+                more = amounts(job.ask, decision.placement)
+                is_new = isinstance(decision, Start)
+                cap = books.cap(job) if is_new else books.holds_back(job, more)
+                assert cap is None, f"{decision} over the {cap}"
+                books.held[job.id] = books.held.get(job.id, Amounts()) + more
+        for id in {d.job for d in decisions if isinstance(d, Start | Grow)}:
+            job, held = self.ledger.jobs[id], books.held[id]
             for queue in self.ledger.path(job.queue):
-                over = books.usage(queue.name).breaks(queue.limit, held)
-                assert not over, f"{id} came over the limit of {queue.name}"
-                over = books.usage(queue.name, job.user).breaks(queue.user_limit, held)
-                assert not over, f"{id} came over the user_limit of {queue.name}"
+                is_over = over(books.usage(queue.name), queue.limit, held)
+                assert not is_over, f"{id} came over the limit of {queue.name}"
+                is_over = over(books.usage(queue.name, job.user), queue.user_limit, held)
+                assert not is_over, f"{id} came over the user_limit of {queue.name}"
+
+    def what_is_reserved_stays_free(self, decisions: tuple[Decision, ...]) -> None:
+        """Whoever starts leaves others what is reserved for them, for as long as it may run."""
+        begun = {d.job: d.placement for d in decisions if isinstance(d, Start | Grow)}
+        for id, placement in begun.items():
+            job, now = self.ledger.jobs[id], self.play.now
+            end = (now if job.state == QUEUED else job.since) + self.ledger.duration(job)
+            others = [r for r in self.ledger.reservations(now) if not self.ledger.is_for(r, job)]
+            for time in {max(r.start, now) for r in others if r.start < end}:
+                active = [r for r in others if r.start <= time < r.end]
+                free, owed = self.gpus_free(time, begun), 0
+                for r in active:
+                    owed += max(0, r.gpus - self.gpus_used(r, time, begun))
+                if any(share.gpus for share in placement.values()):
+                    assert free >= owed, f"{id} is where {active} will be at {time}"
+
+    def shares_at(self, time: float, begun: dict[str, Placement]) -> list[tuple[Job, Share]]:
+        """Who has what then. What should have ended by now is about to."""
+        found = [(self.ledger.jobs[id], s) for id, of in begun.items() for s in of.values()]
+        for id, seen in self.play.jobs.items():
+            job = self.ledger.jobs[id]
+            end = job.since + self.ledger.duration(job)
+            end = job.stop_at if job.state == STOPPING else end
+            if time == self.play.now or end > time:
+                gone = seen.leaving if time > self.play.now else ()
+                found += [(job, s) for m, s in seen.placement.items() if m not in gone]
+        return found
+
+    def gpus_free(self, time: float, begun: dict[str, Placement]) -> int:
+        taken = {(s.node, gpu) for _, s in self.shares_at(time, begun) for gpu in s.gpus}
+        return sum(
+            (node.name, gpu.id) not in taken | self.ledger.outside
+            for node in self.play.nodes.values() if node.name not in self.ledger.drained
+            for gpu in node.gpus
+        )  # fmt: skip
+
+    def gpus_used(self, r: Reservation, time: float, begun: dict[str, Placement]) -> int:
+        mine = [s for job, s in self.shares_at(time, begun) if self.ledger.is_for(r, job)]
+        return sum(len(share.gpus) for share in mine if share.node in self.play.nodes)
 
     def cap(self, id: str) -> str | None:
-        return Round(self.ledger, self.play.now, 0).cap(self.ledger.jobs[id])
+        return Page(self.ledger, self.play.now).cap(self.ledger.jobs[id])
 
     def path(self, id: str) -> list[str]:
         return [q.name for q in self.ledger.path(self.play.jobs[id].told.queue)]
 
     def nothing_is_given_twice(self, decisions: tuple[Decision, ...]) -> None:
-        room = empty(self.play.nodes.values())
         shares = [s for job in self.play.jobs.values() for s in job.placement.values()]
         for decision in decisions:
             if isinstance(decision, Start | Grow):
                 shares += decision.placement.values()
-        for share in shares:
-            if share.node in room:
-                room[share.node].change(share, -1)
-        for name, left in room.items():
+        for name, left in less(empty(self.play.nodes), shares).items():
             assert left.cpus >= 0, f"{name} has {left.cpus / 1000} CPUs left"
             assert left.memory >= 0, f"{name} has {left.memory} of memory left"
             assert all(of >= 0 for of in left.gpus.values()), f"{name}: {left.gpus} left"

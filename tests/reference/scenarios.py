@@ -86,6 +86,25 @@ def scenario(seed: int, length: int = 20) -> Steps:
     return tuple(steps)
 
 
+def comparable(steps: Steps) -> Steps:
+    """Without what the slow scheduler leaves out."""
+    return tuple(comparable_step(step) for step in steps)
+
+
+def comparable_step(step: Step) -> Step:
+    match step:
+        case Submit(roles=roles):
+            return replace(step, roles=tuple(replace(r, replicas=r.min) for r in roles))
+        case Order(rules=rules):
+            return Order(replace(
+                rules, reservations=(), half_life=None,
+                queues=tuple(replace(q, budgets=()) for q in rules.queues),
+                users=tuple(replace(u, budgets=()) for u in rules.users),
+                priorities=tuple(replace(p, user_budget=None) for p in rules.priorities),
+            ))  # fmt: skip
+    return step
+
+
 def leaves(rules: Rules) -> list[str]:
     parents = {q.parent for q in rules.queues}
     return [q.name for q in rules.queues if q.name not in parents]

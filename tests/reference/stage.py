@@ -7,15 +7,15 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.decide import decide
 from dromon.sched.decisions import Decision
 from reference.checks import Witness
+from reference.ledger import Ledger
 from reference.play import STOPPING, Play
 from reference.scenarios import Step
-from reference.slow import Slow
 
 
 class Stage(Play):
     def __init__(self) -> None:
         super().__init__()
-        self.cluster, self.ledger = Cluster(), Slow()
+        self.cluster, self.ledger = Cluster(), Ledger()
         self.witness = Witness(self, self.ledger)
         self.log: list[Any] = []
 

@@ -13,18 +13,16 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.decide import decide
 from dromon.sched.decisions import Refuse, Start
 from reference.play import Play
+from reference.round import TooClose
 from reference.round import decide as slowly
-from reference.scenarios import Steps, scenario, shrink, told
-from reference.slow import Slow, TooClose
+from reference.scenarios import Steps, comparable, scenario, shrink, told
+from reference.slow import Slow
 
 # `make test-deep` asks for more.
 COUNT = int(os.environ.get("DROMON_SCENARIOS", "2000")) // 4
 CHUNK = 250
 FIRST = 1_000_000  # seeds of other tests begin elsewhere
-ONCE = (
-    2145, 2221, 2890, 1011716, 1012531, 1021049, 1030021, 1030740, 5000123, 5000967, 6000462,
-    7001661,
-)  # fmt: skip
+ONCE = (2145, 1012531, 1030021, 5000123, 5000967, 7000728)
 
 
 def plain(decisions: tuple[Any, ...], with_places: bool) -> list[Any]:
@@ -63,7 +61,7 @@ def difference(steps: Steps) -> str | None:
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, CHUNK))
 def test_slow_and_fast_decide_alike(first: int) -> None:
     for seed in range(first, first + min(CHUNK, COUNT)):
-        steps = scenario(seed)
+        steps = comparable(scenario(seed))
         if difference(steps) is not None:
             least = shrink(steps, lambda s: difference(s) is not None)
             pytest.fail(f"seed {seed}:\n{told(least)}\n{difference(least)}", pytrace=False)
@@ -71,4 +69,4 @@ def test_slow_and_fast_decide_alike(first: int) -> None:
 
 @pytest.mark.parametrize("seed", ONCE)
 def test_where_they_once_parted_they_decide_alike(seed: int) -> None:
-    assert difference(scenario(seed)) is None
+    assert difference(comparable(scenario(seed))) is None

@@ -18,8 +18,9 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.decide import decide
 from dromon.sched.decisions import Preempt, Refuse, Shrink, Start
 from dromon.sched.explain import explain
-from reference.play import QUEUED, RUNNING
-from reference.round import Round
+from reference.ledger import Page
+from reference.play import QUEUED, RUNNING, STOPPING
+from reference.room import after
 from reference.scenarios import Steps, Submit, Wait, lenders, one_line, scenario, shrink, told
 from reference.stage import Stage
 
@@ -27,6 +28,9 @@ from reference.stage import Stage
 COUNT = int(os.environ.get("DROMON_SCENARIOS", "2000"))
 CHUNK = 125
 MONTHS = 40 * 86400.0  # past all reservations and budgets
+# With these it once did not decide as it should; the slow one of `test_agreement` leaves out some
+# of what is in them.
+ONCE = (2221, 2890, 1011716, 1021049, 1030740, 6000462, 7001661, 8000109)
 
 
 def every_decision_is_right(steps: Steps) -> None:
@@ -100,14 +104,23 @@ def time_alone_changes_nothing_before_it_says(steps: Steps) -> None:
         wakes = stage.cluster.wakes(stage.now)
         assert wakes is None or wakes > stage.now, f"wakes at {wakes}, it is {stage.now}"
         # Who should have ended by then will have, or will be late, and that is news.
-        holds = Round(stage.ledger, stage.now, 0).line.holds
-        end = min((hold.end for hold in holds), default=inf)
+        end = min(
+            (end_of(stage, id) for id, job in stage.jobs.items() if job.placement), default=inf
+        )
         until = min(inf if wakes is None else wakes, end)
         for later in (0.5, 7.0, 29.0, 1000.0, MONTHS, (until - stage.now) * 0.999):
             if stage.now + later < until:
                 # Who gives way goes by the work lost, which grows; who starts does not.
                 got = [d for d in stage.decide(later) if isinstance(d, Start)]
                 assert not got, f"{later} s later {got}, but it wakes at {wakes}"
+
+
+def end_of(stage: Stage, id: str) -> float:
+    job = stage.ledger.jobs[id]
+    if job.state == STOPPING:
+        return after(stage.now, job.stop_at)
+    is_shrinking = bool(stage.jobs[id].leaving)
+    return after(stage.now, -inf if is_shrinking else job.since + stage.ledger.duration(job))
 
 
 def reasons_are_true(steps: Steps) -> None:
@@ -179,7 +192,7 @@ def guarantee_comes_back(steps: Steps) -> None:
 
 def can_be_honoured(stage: Stage) -> bool:
     """Whether the guarantees add up to what there is, and nobody asks for more than its own."""
-    total = stage.ledger.total()["gpus"]
+    total = Page(stage.ledger, stage.now).total["gpus"]
     owed = {q.name: q.guarantee.get("gpus", 0.0) for q in stage.rules.queues}
     jobs = stage.ledger.jobs.values()
     return 0 < sum(owed.values()) <= total and all(
@@ -192,8 +205,8 @@ def is_owed(stage: Stage, id: str) -> bool:
     job = stage.ledger.jobs[id]
     if any(j is not job and j.queue == job.queue for j in stage.ledger.waiting()):
         return False
-    usage = Round(stage.ledger, stage.now, 0).usage(job.queue)
-    held = usage if id in {j.id for j in stage.ledger.placed()} else usage.plus(job.demand)
+    usage = Page(stage.ledger, stage.now).usage(job.queue)
+    held = usage if id in {j.id for j in stage.ledger.placed()} else usage + job.demand
     return held["gpus"] <= stage.ledger.queue(job.queue).guarantee.get("gpus", 0)
 
 
@@ -279,3 +292,9 @@ def test_it_holds_whatever_happens(
         if failure(holds, steps) is not None:
             least = shrink(steps, lambda s: failure(holds, s) is not None)
             pytest.fail(f"seed {seed}:\n{told(least)}\n{failure(holds, least)}", pytrace=False)
+
+
+@pytest.mark.parametrize("seed", ONCE)
+def test_it_holds_where_it_once_decided_wrongly(seed: int) -> None:
+    failures = [failure(holds, made(seed)) for holds, made, _ in PROPERTIES if made is scenario]
+    assert not any(failures), failures
