@@ -20,7 +20,7 @@ from reference.slow import Slow
 
 # `make test-deep` asks for more.
 COUNT = int(os.environ.get("DROMON_SCENARIOS", "2000")) // 4
-CHUNK = 250
+CHUNK = 100
 FIRST = 1_000_000  # seeds of other tests begin elsewhere
 ONCE = (2145, 1012531, 1030021, 5000123, 5000967, 7000728)
 
