@@ -49,9 +49,10 @@ class RoleAsk:
 Ask = tuple[RoleAsk, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Share:
-    """What one member has: on which node, how much, which devices."""
+    """What one member has: on which node, how much, which devices. Not frozen only because that
+    makes each three times as dear, and every start makes some: nobody changes one."""
 
     node: str
     cpus: float = 0.0

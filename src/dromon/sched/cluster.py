@@ -221,7 +221,7 @@ class Cluster(Floor):
         self.touch(job)
         if event.for_job:
             job.for_job = event.for_job
-            job.gave_way_to.add(event.for_job)
+            job.gave_way_to |= {event.for_job}
             self._promise(event.for_job)
 
     def _promise(self, id: str) -> None:

@@ -88,7 +88,7 @@ class Pass:
         self._hope: Shape | None = None  # of whom somebody could start, when last asked
         self._pressing: set[int] | None = None  # queues whose jobs may send others away
         self._stopped: list[tuple[Job, float]] = []
-        self._shrunk: list[tuple[Job, set[str]]] = []
+        self._shrunk: list[tuple[Job, frozenset[str]]] = []
 
     def run(self) -> None:
         cluster = self.cluster

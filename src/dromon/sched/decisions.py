@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dromon.sched.asks import Placement
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as shares are not
 class Start:
     job: str
     placement: Placement

@@ -11,7 +11,19 @@ from dromon.sched import events
 from dromon.sched.accounts import Accounts, add_to
 from dromon.sched.asks import CPUS, GPUS, MEMORY, Free, Placement, milli
 from dromon.sched.index import NodeIndex
-from dromon.sched.job import FOREVER, QUEUED, RUNNING, STOPPING, Demand, Job, Role, Seat
+from dromon.sched.job import (
+    FOREVER,
+    NOBODY,
+    NOTHING,
+    NOWHERE,
+    QUEUED,
+    RUNNING,
+    STOPPING,
+    Demand,
+    Job,
+    Role,
+    Seat,
+)
 from dromon.sched.node import Node
 from dromon.sched.rules import Reservation, Rules
 from dromon.sched.slots import SlotTimes, slot_key
@@ -68,7 +80,7 @@ class Floor:
         """A decision's starts stay entered as they are: most likely the next events say just
         these. Whoever looks or says anything else finds them taken back."""
         for job, placement in started:
-            job.state, job.placement = QUEUED, {}
+            job.state, job.placement = QUEUED, NOWHERE
             self._tentative[job.id] = (job, placement, now)
 
     def settle(self) -> None:
@@ -187,7 +199,7 @@ class Floor:
             self._seat(job)
             job.held = held_by(job, placement)
         else:
-            job.seats, job.held = seats, dict(job.shape.demand)
+            job.seats, job.held = tuple(seats), job.shape.demand
         for seat in job.seats:
             self._take(job, seat)
         self._accounts.charge(job, job.held, 1, now, 1)
@@ -195,7 +207,7 @@ class Floor:
             self.elastic[job.id] = job
 
     def _seat(self, job: Job) -> None:
-        job.seats = [self.seat(member, share) for member, share in job.placement.items()]
+        job.seats = tuple([self.seat(member, share) for member, share in job.placement.items()])
 
     def seat(self, member: str, share: Any) -> Seat:
         node = self._nodes.get(share.node)
@@ -230,7 +242,7 @@ class Floor:
                 node.jobs.pop(job.id, None)
                 self.index.update(node)
         self._accounts.charge(job, job.held, -1, now, -1)
-        job.seats, job.placement, job.held, job.going = [], {}, {}, set()
+        job.seats, job.placement, job.held, job.going = (), NOWHERE, NOTHING, NOBODY
 
     def suspend(self, job: Job, now: float) -> Callable[[], None]:
         """As if it had ended, until the answer is called."""
@@ -265,9 +277,10 @@ class Floor:
         job.placement = {**job.placement, **placement}
         for member, share in placement.items():
             seat = self.seat(member, share)
-            job.seats.append(seat)
+            job.seats = (*job.seats, seat)
             self._take(job, seat)
         more = held_by(job, placement)
+        job.held = dict(job.held)
         add_to(job.held, more, 1)
         self._accounts.charge(job, more, 1, now)
 
@@ -278,7 +291,7 @@ class Floor:
             self.shrinking.discard(job.id)
         job.placement = {m: share for m, share in job.placement.items() if m not in gone}
         for seat in [seat for seat in job.seats if seat.member in gone]:
-            job.seats.remove(seat)
+            job.seats = tuple([s for s in job.seats if s is not seat])
             node = self._nodes.get(seat.node)
             if node is not None:
                 node.give(seat)
@@ -286,6 +299,7 @@ class Floor:
                     node.jobs.pop(job.id, None)
                 self.index.update(node)
         less = held_by(job, gone)
+        job.held = dict(job.held)
         add_to(job.held, less, -1)
         self._accounts.charge(job, less, -1, now)
 

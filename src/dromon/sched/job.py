@@ -5,6 +5,7 @@ amounts are whole numbers (thousandths of CPUs and GPUs, bytes), so that they ad
 """
 
 from heapq import heapify, heappop, heappush
+from types import MappingProxyType
 
 from dromon.sched.asks import CPUS, GPUS, MEMORY, Ask, Placement, RoleAsk, milli
 
@@ -13,6 +14,9 @@ FOREVER = float("inf")
 
 Key = tuple[int, int, str]  # (-priority, seq, id): the order of a line
 Demand = dict[str, int]  # resource -> thousandths, or bytes
+NOWHERE: Placement = MappingProxyType({})
+NOBODY: frozenset[str] = frozenset()
+NOTHING: Demand = {}
 
 
 class Role:
@@ -152,16 +156,18 @@ class Job:
         self.checkpointed = checkpointed
         self.elastic = elastic
         self.state = QUEUED
-        self.placement: Placement = {}
-        self.seats: list[Seat] = []
+        # A hundred thousand may wait: what these have nothing in is shared, and nobody changes it
+        # in place.
+        self.placement: Placement = NOWHERE
+        self.seats: tuple[Seat, ...] = ()
         self.start = 0  # a later start has a higher number
         self.started = 0.0
         self.executed = 0.0  # before this start
         self.end = FOREVER  # when planning expects it to have ended
         self.for_job = ""  # whom it makes room for
-        self.gave_way_to: set[str] = set()
-        self.going: set[str] = set()  # members that were told to go
-        self.held: Demand = {}  # what its placement comes to
+        self.gave_way_to: frozenset[str] = NOBODY
+        self.going: frozenset[str] = NOBODY  # members that were told to go
+        self.held: Demand = NOTHING  # what its placement comes to
         self.waits = False  # it stands in a line
         self.verdict: str | None = None  # why it was refused when it came
 

@@ -33,7 +33,7 @@ class Node:
         self.jobs: dict[str, Job] = {}
         self.entry: tuple[int, int, int, Node] | None = None  # its place in the index
         self.bucket = -1
-        self.ends: list[tuple[float, list[Seat]]] | None = None  # kept by `slots.releases`
+        self.ends: list[tuple[float, tuple[Seat, ...]]] | None = None  # kept by `slots.releases`
         self.counts: list[float] | None = None  # kept by `slots.counted`
 
     @property

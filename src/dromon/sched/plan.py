@@ -138,11 +138,11 @@ class Plan:
         for seat in freed:
             state.give(node, seat)
         bookings = self.bookings.get(node.number)
-        later: list[tuple[float, list[Seat]]] = []
+        later: list[tuple[float, Sequence[Seat]]] = []
         if start > self.now or bookings:
             for time, seats in releases(node):
                 if freed:
-                    seats = [seat for seat in seats if seat not in freed]
+                    seats = tuple([seat for seat in seats if seat not in freed])
                 if start > self.now and (time <= start or time <= self.soon):
                     for seat in seats:
                         state.give(node, seat)
@@ -453,7 +453,7 @@ class Plan:
 
 
 def _subtract(
-    state: State, bookings: list[Booking], later: list[tuple[float, list[Seat]]],
+    state: State, bookings: list[Booking], later: list[tuple[float, Sequence[Seat]]],
     start: float, end: float,
 ) -> None:  # fmt: skip
     """Take off what is booked at any time between; CPUs and memory at the worst moment."""

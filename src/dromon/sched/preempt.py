@@ -5,7 +5,7 @@ deserves, for a job whose own queue stays within it. Nobody is sent away in vain
 while those that stop already make the room.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from dromon.sched.accounts import add_to
 from dromon.sched.asks import CPUS, GPUS, MEMORY
@@ -17,7 +17,7 @@ from dromon.sched.node import Node
 from dromon.sched.plan import Plan
 from dromon.sched.queues import Queue
 
-Step = tuple[Job, list[Seat], str]  # who, which seats, why: "elastic", "priority", "reclaim"
+Step = tuple[Job, Sequence[Seat], str]  # who, which seats, why: "elastic", "priority", "reclaim"
 
 
 class Outlook:
@@ -252,7 +252,7 @@ def give_way(
     return []
 
 
-def _under_way(cluster: Cluster) -> Iterator[tuple[Job, list[Seat]]]:
+def _under_way(cluster: Cluster) -> Iterator[tuple[Job, Sequence[Seat]]]:
     for id in cluster.stopping:
         yield cluster.jobs[id], cluster.jobs[id].seats
     for id in cluster.shrinking:

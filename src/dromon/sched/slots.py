@@ -9,6 +9,7 @@ from dromon.sched.board import State, slots
 from dromon.sched.job import Role, Seat
 from dromon.sched.node import Node
 
+Releases = list[tuple[float, tuple[Seat, ...]]]  # who gives back what, soonest first
 NOW = -inf  # a slot that is free already
 
 
@@ -136,21 +137,21 @@ def slot_times(node: Node, role: Role, most: int) -> list[float]:
     return found
 
 
-def releases(node: Node) -> list[tuple[float, list[Seat]]]:
+def releases(node: Node) -> Releases:
     """Who gives back what there, soonest first. Kept until the node changes."""
     if node.ends is not None:
         return node.ends
-    found: list[tuple[float, list[Seat]]] = []
+    found: Releases = []
     name = node.name
     for job in node.jobs.values():
         seats = job.seats
         if job.going:
-            leaving = [s for s in seats if s.node == name and s.member in job.going]
-            seats = [s for s in seats if s.member not in job.going]
+            leaving = tuple([s for s in seats if s.node == name and s.member in job.going])
+            seats = tuple([s for s in seats if s.member not in job.going])
             if leaving:
                 found.append((-1e300, leaving))
         if len(seats) > 1:
-            seats = [s for s in seats if s.node == name]
+            seats = tuple([s for s in seats if s.node == name])
         if seats:
             found.append((job.end, seats))
     if len(found) > 1:
@@ -159,7 +160,7 @@ def releases(node: Node) -> list[tuple[float, list[Seat]]]:
     return found
 
 
-def _end(release: tuple[float, list[Seat]]) -> float:
+def _end(release: tuple[float, tuple[Seat, ...]]) -> float:
     return release[0]
 
 
@@ -212,7 +213,7 @@ class Front:
 
 
 def windows_beside(
-    mask: int, ends: list[tuple[float, list[Seat]]], bookings: list[Booking], points: list[float],
+    mask: int, ends: Releases, bookings: list[Booking], points: list[float],
     gpus: int, kind: int,
 ) -> Windows:  # fmt: skip
     """Of members that ask for nothing but whole devices, on a node with these free, those coming
