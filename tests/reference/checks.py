@@ -128,12 +128,15 @@ class Witness:
                 assert not is_over, f"{id} came over the user_limit of {queue.name}"
 
     def what_is_reserved_stays_free(self, decisions: tuple[Decision, ...]) -> None:
-        """Whoever starts leaves others what is reserved for them, for as long as it may run."""
+        """Whoever starts leaves others what is reserved for them, for as long as it may run. What
+        an owner who waits is planned to have counts as used; such reservations are left out."""
         begun = {d.job: d.placement for d in decisions if isinstance(d, Start | Grow)}
+        waiting = [job for job in self.ledger.waiting() if job.id not in begun]
         for id, placement in begun.items():
             job, now = self.ledger.jobs[id], self.play.now
             end = (now if job.state == QUEUED else job.since) + self.ledger.duration(job)
-            others = [r for r in self.ledger.reservations(now) if not self.ledger.is_for(r, job)]
+            others = [r for r in self.ledger.reservations(now)
+                      if not any(self.ledger.is_for(r, j) for j in (job, *waiting))]  # fmt: skip
             for time in {max(r.start, now) for r in others if r.start < end}:
                 active = [r for r in others if r.start <= time < r.end]
                 free, owed = self.gpus_free(time, begun), 0
