@@ -50,6 +50,7 @@ class Context(NamedTuple):
     python: str = ""  # Kubernetes: of that image, which runs the agent
     pull: str = ""  # Kubernetes: Always, IfNotPresent or Never
     mounted: str = ""  # Kubernetes: where this machine sees the store
+    blobs: str = ""  # Kubernetes: s3://bucket/prefix, where code and environments go instead
     run_as: str = ""  # Kubernetes: UID[:GID] of members; else the image's, or whose the store is
     # Keys with dots. YARN: Hadoop's own, over what the site says. Kubernetes: label.WORD, the
     # selector that `node_label: WORD` stands for; gpu.resource, gpu.label.
@@ -67,7 +68,7 @@ SETTINGS = {
     ),
     "kubernetes": (
         "queue", "user", "store", "platform", "namespace", "image", "python", "pull", "mounted",
-        "run_as",
+        "blobs", "run_as",
     ),
 }  # fmt: skip
 DOTTED = {

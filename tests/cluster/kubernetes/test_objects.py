@@ -1,4 +1,5 @@
-"""Data of a bucket, fetched by pods from a server that speaks S3 and knows who may read."""
+"""Data, code and environments in a bucket, fetched by pods from a server that speaks S3 and knows
+who may read."""
 
 import json
 import os
@@ -11,7 +12,9 @@ import jobs
 import pytest
 from testbeds.kubernetes.bed import Bed
 
+from dromon.engines.kubernetes.bucket import BucketUnusable
 from dromon.engines.kubernetes.engine import KubernetesEngine
+from dromon.errors import PackagingError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -117,3 +120,60 @@ def test_a_key_that_is_not_accepted_and_an_empty_prefix_end_the_job_in_words(
         assert status.state == "failed", jobs.told(engine, ref)
         assert words in (status.verdict or {})["message"], status.verdict
         assert keys["AWS_SECRET_ACCESS_KEY"] not in str(status)
+
+
+# ---- code and environments ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def shipping(
+    bed: Bed, keys: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[KubernetesEngine]:
+    """A site that has an object store, and no directory that pods could mount."""
+    for name, value in {**keys, "AWS_ENDPOINT_URL": keys["url"]}.items():
+        monkeypatch.setenv(name, value)
+    made = jobs.engine(bed, tmp_path / "home", store=False, blobs="s3://scans/dromon")
+    yield made
+    jobs.stop_all(made)
+    made.close()
+
+
+def ship(engine: KubernetesEngine, folder: Path, registry: Callable[[str], None]) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "train.py").write_text(jobs.PREAMBLE + "import attr; say(me, attr.__name__)")
+    asked = jobs.request(
+        roles={"worker": {"replicas": 2, "command": "python train.py"}},
+        environment={"packages": ["attrs"]},
+    )
+    os.rmdir(asked["cwd"])
+    try:
+        return str(engine.start({**asked, "cwd": str(folder)})["id"])
+    except PackagingError as error:
+        registry(error.message)
+        raise
+
+
+def test_code_and_packages_come_through_the_bucket_where_there_is_no_store(
+    shipping: KubernetesEngine,
+    keys: dict[str, str],
+    tmp_path: Path,
+    registry: Callable[[str], None],
+) -> None:
+    ref = ship(shipping, tmp_path / "work", registry)
+    assert jobs.ended(shipping, ref).state == "succeeded", jobs.told(shipping, ref)
+    assert sorted(jobs.texts(shipping, ref)) == ["worker-0 attr", "worker-1 attr"]
+    own = [one for one in jobs.objects(shipping) if ref in one]
+    assert not [one for one in own if "-code-" in one]  # nothing of it through the API server
+    assert keys["AWS_SECRET_ACCESS_KEY"] not in json.dumps(shipping.request_of(ref))
+    shipping.remove([ref])
+
+
+def test_a_bucket_that_takes_nothing_from_us_is_said_before_anything_is_made(
+    shipping: KubernetesEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    registry: Callable[[str], None],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    before = set(jobs.objects(shipping))
+    with pytest.raises(BucketUnusable, match=r"s3://scans/dromon/.* be written: .*signature"):
+        ship(shipping, tmp_path / "work", registry)
+    assert set(jobs.objects(shipping)) == before

@@ -35,7 +35,8 @@ def configure(parser: Parser) -> None:
         "see, for checkpoints), python_tarball, public_root (blobs all users share); a key with "
         "dots in it is a property of Hadoop's. Kubernetes: namespace, image (for jobs that name "
         "none), python (in that image), pull, store (nfs://server/path, pvc:CLAIM, or a path of "
-        "the nodes), mounted (where this machine sees the store), run_as, label.WORD.",
+        "the nodes), mounted (where this machine sees the store), blobs "
+        "(s3://bucket/prefix, for code and environments), run_as, label.WORD.",
         examples="""
 dromon context add prod --yarn rm.example.com:8032
 dromon context add prod --yarn http://rm.example.com:8088 --set queue=research

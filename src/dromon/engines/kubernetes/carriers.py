@@ -42,10 +42,17 @@ def request_map(id: str, request: Mapping[str, Any], limit: int = PART) -> dict[
 
 
 def secret(
-    id: str, request: Mapping[str, Any], key: str, supplied: Mapping[str, str]
+    id: str,
+    request: Mapping[str, Any],
+    key: str,
+    supplied: Mapping[str, str],
+    reach: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The job's key and the values of its secrets. Never printed, never in `objects`."""
+    """The job's key, the values of its secrets, and how its archives are reached in an object
+    store. Never printed, never in `objects`."""
     values = {"key": key, "supplied.json": json.dumps(dict(supplied))}
+    if reach is not None:
+        values["blobs.json"] = json.dumps(dict(reach))
     return {
         "apiVersion": volcano.SECRET.api_version,
         "data": {name: _encoded(value.encode()) for name, value in values.items()},

@@ -47,6 +47,7 @@ def target(
         image_pull_policy=context.pull,
         python=context.python or PYTHON,
         store=store_of(context),
+        blobs=blobs_of(context),
         priority_classes={name: int(one["value"]) for name, one in classes.items()},
         default_priority_class=default,
         queues=queues,
@@ -111,6 +112,18 @@ def store_of(context: Context) -> dict[str, Any] | None:
             hint="nfs://server/path, pvc:CLAIM or pvc:CLAIM/path, or a path that all nodes have.",
         )
     return {"volume": volume, "sub_path": sub, "local": local}
+
+
+def blobs_of(context: Context) -> str:
+    """The bucket and prefix of this user's code and environments, or ""."""
+    if not context.blobs:
+        return ""
+    if not context.blobs.startswith("s3://") or not context.blobs[len("s3://") :].strip("/"):
+        raise UsageError(
+            f"context {context.name}: blobs {context.blobs!r} is no place of an object store",
+            hint="As in --set blobs=s3://bucket/prefix",
+        )
+    return f"{context.blobs.rstrip('/')}/{getpass.getuser()}"
 
 
 def seen_at(store: Mapping[str, Any] | None) -> str:

@@ -63,7 +63,8 @@ class Desk:
         version = api.get("/version")
         notes = [] if target.volcano else ["there is no Volcano: one-pod jobs only"]
         if target.store is None:
-            notes.append("no store: `outputs:` and packages are refused, logs go with the pods")
+            refused = "`outputs:` are" if target.blobs else "`outputs:` and packages are"
+            notes.append(f"no store: {refused} refused, logs go with the pods")
         if not target.image:
             notes.append("no image: jobs must name theirs")
         try:

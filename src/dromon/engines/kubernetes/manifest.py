@@ -86,6 +86,7 @@ def compile_launch(launch: Launch, target: Target) -> Submission:
         "inherited": _inherited(launch.facts.get("inherited", {})),
         "facts": launch.facts,
         "store": store,
+        "blobs": target.blobs,
         "light": podspec.light_name(target.light),
         "volcano": target.volcano,
         "notes": notes,
@@ -136,7 +137,7 @@ def _workload(
         python=request["python"],
         grace=job.stop_grace,
         fetches=request["environment"]["kind"] != "image",
-        parts=0 if target.store else expected_parts(request),
+        parts=0 if target.store or target.blobs else expected_parts(request),
         supplied=request["supplied"],
         data=volumes,
         labels=labels,
@@ -231,7 +232,7 @@ def _refuse(
             hint="Name its keys that members need: secrets: [KEY], or env: {KEY: null}.",
         )
     if not target.store:
-        _refuse_without_store(job, environment)
+        _refuse_without_store(job, environment, target)
     if not target.volcano:
         _refuse_without_volcano(job)
     names = [launch.id]
@@ -248,7 +249,7 @@ def _refuse(
                           hint="Use shorter names for the job and its roles.")  # fmt: skip
 
 
-def _refuse_without_store(job: Job, environment: Mapping[str, Any]) -> None:
+def _refuse_without_store(job: Job, environment: Mapping[str, Any], target: Target) -> None:
     """Only what is small goes through the API server."""
     if job.outputs:
         raise Refused(
@@ -256,11 +257,11 @@ def _refuse_without_store(job: Job, environment: Mapping[str, Any]) -> None:
             hint="Give the context one, --set store=nfs://server/path (or pvc:CLAIM), or write "
             "them to a volume of the job's.",
         )
-    if environment["kind"] != "image":
+    if environment["kind"] != "image" and not target.blobs:
         raise Refused(
             "environment: this context has no store to ship it through",
             hint="Name an image that has it, environment: {image: NAME@sha256:…}, or give the "
-            "context a store: --set store=nfs://server/path (or pvc:CLAIM).",
+            "context a store: --set store=nfs://server/path (or pvc:CLAIM), or blobs=s3://….",
         )
 
 

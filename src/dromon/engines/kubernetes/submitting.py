@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from dromon.engines.kubernetes.volcano import CONFIG_MAP, JOB, PLAIN_JOB, SECRET
 from dromon.storage.blobs import BlobStore
 
 if TYPE_CHECKING:
+    from dromon.engines.kubernetes.bucket import Bucket
     from dromon.engines.kubernetes.engine import KubernetesEngine
 
 NAMES = {
@@ -43,17 +45,21 @@ class Submitter:
         id, request = submission.id, dict(submission.request)
         kind = JOB if request["volcano"] else PLAIN_JOB
         store = self.engine.store
+        bucket = _bucket(request)
         packed = packing.pack(
             request, BlobStore(self.engine.blobs), self.engine.home.cache, progress,
-            platform=self.engine.context.platform, is_there=store.blobs() if store else {},
+            platform=self.engine.context.platform,
+            is_there=store.blobs() if store and bucket is None else {},
         )  # fmt: skip
         request |= {"artifacts": packed.artifacts, "environment": packed.environment}
         maps: list[dict[str, Any]] = []
         if store is not None:
             store.create_record(id, request)
+        holder = bucket or store
+        if holder is not None:
             for name, path in packed.files.items():
                 words = f"uploading {NAMES[name]}"
-                store.put(
+                holder.put(
                     path, packed.artifacts[name]["blob"],
                     lambda done, total, words=words: progress(words, done, total),  # type: ignore[misc]
                 )  # fmt: skip
@@ -80,7 +86,8 @@ class Submitter:
         for one in maps:
             self._made(CONFIG_MAP, _owned(one, CONFIG_MAP, made))
         key = secrets.token_hex(32)
-        secret = carriers.secret(id, request, key, submission.supplied)
+        reach = bucket.reach if bucket is not None else None
+        secret = carriers.secret(id, request, key, submission.supplied, reach)
         self._made(SECRET, _owned(secret, CONFIG_MAP, made))
         try:
             job = self.api.create(kind, self.namespace, request["objects"][0], repeatable=True)
@@ -129,6 +136,15 @@ class Submitter:
         self.api.delete(SECRET, self.namespace, id)
         if self.engine.store is not None:
             self.engine.store.remove_record(id)
+
+
+def _bucket(request: Mapping[str, Any]) -> Bucket | None:
+    """Where code and environments go, if that is no directory."""
+    if not request["blobs"]:
+        return None
+    from dromon.engines.kubernetes.bucket import Bucket  # with all of urllib: few need it
+
+    return Bucket(request["blobs"], os.environ)
 
 
 def _owner(kind: Kind, owner: Mapping[str, Any]) -> dict[str, str]:

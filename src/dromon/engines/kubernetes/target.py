@@ -19,6 +19,7 @@ class Target:
     python: str = PYTHON  # in the image; runs the agent
     # {"volume": {"nfs": …}, "sub_path": "…", "local": where the client itself sees it, or ""}
     store: Mapping[str, Any] | None = None
+    blobs: str = ""  # s3://bucket/prefix that code and environments go through
     priority_classes: Mapping[str, int] = field(default_factory=dict)
     default_priority_class: str = ""
     queues: tuple[str, ...] = ()  # empty: not known, so none is refused

@@ -76,6 +76,7 @@ def _settle_in(request: Mapping[str, Any], name: str, record: Record, at: Places
     for pause in PAUSES:
         try:
             at.join_parts()
+            member.bring(request, at)
             member.lay_out_record(record, request, name, at)
             return 0
         except OSError as error:

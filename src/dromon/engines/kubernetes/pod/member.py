@@ -13,7 +13,7 @@ from typing import Any
 from dromon.agent import archives
 from dromon.agent.plan import AgentPlan, in_place
 from dromon.agent.record import Record
-from dromon.engines.kubernetes.pod import places
+from dromon.engines.kubernetes.pod import objects, places
 from dromon.engines.kubernetes.pod.places import Places
 
 CGROUP = "/sys/fs/cgroup"  # a container sees its own
@@ -106,14 +106,30 @@ def _environment(
     return {**env, **request["inherited"], **asked["env"]}
 
 
+def bring(request: Mapping[str, Any], at: Places) -> None:
+    """Archives that lie in an object store, as far as they are not here yet. OSError: in words."""
+    if not request["blobs"]:
+        return
+    for name, artifact in request["artifacts"].items():
+        path = at.blob(request, name)
+        if not os.path.isdir(_unpacked(at).get(name, "")) and not os.path.exists(path):
+            objects.fetch_one(f"{request['blobs']}/{artifact['blob']}", path, at.reach())
+
+
+def _unpacked(at: Places) -> dict[str, str]:
+    """Where archives beside the code are unpacked, by name."""
+    return {places.ENVIRONMENT: at.environment, places.FUNCTION: f"{at.run}/function"}
+
+
 def unpack(request: Mapping[str, Any], at: Places) -> None:
     """What the job ships beside its code, as far as it is not there yet. OSError: in words."""
-    wanted = {places.ENVIRONMENT: at.environment, places.FUNCTION: f"{at.run}/function"}
-    for name, folder in wanted.items():
+    for name, folder in _unpacked(at).items():
         if name in request["artifacts"] and not os.path.isdir(folder):
             what = name.partition(".")[0]
             try:
                 archives.unpack(at.blob(request, name), folder, at.digest(request, name))
+                if request["blobs"]:
+                    os.unlink(at.blob(request, name))  # it was fetched for this alone
             except FileNotFoundError as error:
                 raise OSError(f"the {what} is not in the store: {error.filename}") from None
             except archives.BROKEN as error:
@@ -128,6 +144,7 @@ def fetch(at: Places = Places()) -> int:  # noqa: B008 - a value that never chan
         with open(at.request, encoding="utf-8") as file:
             request = json.load(file)
         at.join_parts()
+        bring(request, at)
         unpack(request, at)
     except OSError as error:
         print(error, file=sys.stderr, flush=True)

@@ -1,7 +1,6 @@
-"""What lies under a prefix of an S3 bucket, fetched into a directory. Nothing is ever sent there.
+"""What lies under a prefix of an S3 bucket, fetched into a directory. Nothing is sent from here.
 
-Any server that speaks S3 will do. The address and the keys are those that every S3 tool reads:
-AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
+Any server that speaks S3 will do. The address and the keys are those that every S3 tool reads.
 """
 
 from __future__ import annotations
@@ -20,6 +19,10 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 from xml.etree import ElementTree
 
+VARIABLES = (
+    "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+)  # fmt: skip
 REGION = "us-east-1"  # what servers that have no regions go by
 NOTHING = hashlib.sha256(b"").hexdigest()
 PIECE = 1 << 18
@@ -91,10 +94,21 @@ def keys(place: Bucket, prefix: str) -> Iterator[str]:
         asked["continuation-token"] = token
 
 
+def fetch_one(source: str, path: str, environ: Mapping[str, str], pause: float = PAUSE) -> None:
+    """One object, into a file of another name."""
+    name, key = parts(source)
+    _fetch(bucket(name, environ, pause), key, os.path.dirname(path), os.path.basename(path))
+
+
 def signed(
-    place: Bucket, path: str, query: Mapping[str, str], now: float
+    place: Bucket,
+    path: str,
+    query: Mapping[str, str],
+    now: float,
+    method: str = "GET",
+    content: str = NOTHING,
 ) -> tuple[str, dict[str, str]]:
-    """The address and headers of a GET, by Amazon's version 4."""
+    """The address and headers of a request, by Amazon's version 4. `content`: sha256 of a body."""
     target = urlsplit(place.url)
     where = quote(f"{target.path}/{path}", safe="/-_.~")
     pairs = sorted((quote(k, safe="-_.~"), quote(v, safe="-_.~")) for k, v in query.items())
@@ -103,12 +117,12 @@ def signed(
     if not place.key:
         return address, {}
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
-    headers = {"host": target.netloc, "x-amz-content-sha256": NOTHING, "x-amz-date": stamp}
+    headers = {"host": target.netloc, "x-amz-content-sha256": content, "x-amz-date": stamp}
     if place.token:
         headers["x-amz-security-token"] = place.token
     names = ";".join(sorted(headers))
     lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-    request = f"GET\n{where}\n{asked}\n{lines}\n{names}\n{NOTHING}"
+    request = f"{method}\n{where}\n{asked}\n{lines}\n{names}\n{content}"
     scope = f"{stamp[:8]}/{place.region}/s3/aws4_request"
     digest = hashlib.sha256(request.encode()).hexdigest()
     key = f"AWS4{place.secret}".encode()
@@ -164,7 +178,7 @@ def _open(place: Bucket, path: str, query: Mapping[str, str]) -> Any:
         try:
             return urllib.request.urlopen(request, timeout=TIMEOUT)
         except urllib.error.HTTPError as error:
-            words, may_pass = _words(error), error.code in AGAIN
+            words, may_pass = words_of(error), error.code in AGAIN
         except OSError as error:
             words, may_pass = str(getattr(error, "reason", error)), True
         if not may_pass or number + 1 == TRIES:
@@ -173,7 +187,7 @@ def _open(place: Bucket, path: str, query: Mapping[str, str]) -> Any:
     raise AssertionError("the last try has its end")
 
 
-def _words(error: urllib.error.HTTPError) -> str:
+def words_of(error: urllib.error.HTTPError) -> str:
     with error:
         said = error.read(10_000)
     try:

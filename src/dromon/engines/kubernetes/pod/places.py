@@ -57,7 +57,7 @@ class Places:
         """An archive of the job's: put together from what the API delivers, or in the store."""
         joined = f"{self.run}/{file}"
         artifact = request["artifacts"].get(file)
-        if os.path.exists(joined) or artifact is None or not request["store"]:
+        if artifact is None or request["blobs"] or not request["store"] or os.path.exists(joined):
             return joined
         return f"{request['store']['path']}/blobs/{artifact['blob']}"
 
@@ -100,6 +100,10 @@ class Places:
             return dict(json.loads(read_small(f"{self.root}/secret/supplied.json")))
         except FileNotFoundError:
             return {}
+
+    def reach(self) -> dict[str, str]:
+        """What is shown to the object store that the job's archives are fetched from."""
+        return dict(json.loads(read_small(f"{self.root}/secret/blobs.json")))
 
     def join_parts(self) -> None:
         """Where there is no store, archives come in parts through the API server: NAME.000, …"""

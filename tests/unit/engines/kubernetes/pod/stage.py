@@ -68,7 +68,7 @@ class Stage:
             "payload": None, "python": sys.executable, "grace": self.job.stop_grace,
             "lease": self.lease, "volumes": {}, "inherited": {}, "outputs": list(self.job.outputs),
             "artifacts": self.artifacts, "supplied": [], "secret": None, "volcano": True,
-            "store": {"path": str(self.store)} if self.store else None,
+            "store": {"path": str(self.store)} if self.store else None, "blobs": "",
         }  # fmt: skip
 
     def start(self, *members: str) -> None:

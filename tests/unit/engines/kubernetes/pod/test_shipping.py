@@ -3,11 +3,13 @@
 import hashlib
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 
 import pytest
 from tests.unit.engines.kubernetes.pod.stage import Stage
+from tests.unit.engines.kubernetes.shelf import shelf
 
 from dromon.engines.kubernetes.pod import member
 from dromon.engines.kubernetes.pod.places import CODE, ENVIRONMENT, Places
@@ -100,3 +102,24 @@ def test_the_init_container_never_fails_and_what_it_left_half_done_is_done_anew(
     (blobs / name).write_bytes(whole)
     member.unpack(request, at)
     assert Path(at.environment, "file").read_text() == "here" * 10_000
+
+
+def test_archives_of_an_object_store_are_fetched_checked_and_not_kept_twice(tmp_path, stage):
+    at = Places(str(tmp_path / "pod"))
+    for name in ("request", "run", "secret"):
+        Path(at.root, name).mkdir(parents=True)
+    name, code = archive(tmp_path / "kept"), archive(tmp_path / "kept", "code")
+    artifacts = {ENVIRONMENT: {"blob": name}, CODE: {"blob": code}}
+    request = {**stage.request, "artifacts": artifacts, "blobs": "s3://b/al"}
+    Path(at.request).write_text(json.dumps(request))
+    with shelf() as there:
+        for blob in (name, code):
+            there.objects[f"al/{blob}"] = (tmp_path / "kept" / blob).read_bytes()
+        Path(at.root, "secret/blobs.json").write_text(json.dumps(there.environ))
+        assert member.fetch(at) == 0
+        assert Path(at.environment, "file").read_text() == "here" * 10_000
+        assert sorted(os.listdir(at.run)) == [CODE, "environment"]
+        asked = list(there.asked)
+        member.bring(request, at)
+        member.unpack(request, at)
+        assert there.asked == asked  # all of it is here
