@@ -14,6 +14,7 @@ from dromon.engines.kubernetes.pods import PodFacts
 from dromon.lifecycle import states
 
 UNKNOWN_NODE = "-"
+ALIKE = ("Running", "Pending")  # nobody asks which of them: one stands for all
 ORDER = ("Succeeded", "Failed", "Running", "Unknown", "Pending")
 
 
@@ -24,7 +25,7 @@ def members(job: Mapping[str, Any]) -> int:
 
 
 def facts(job: Mapping[str, Any]) -> dict[str, PodFacts]:
-    """By member."""
+    """By member. Those that live, or wait, are one and the same."""
     counts = (job.get("status") or {}).get("taskStatusCount") or {}
     found: dict[str, PodFacts] = {}
     for task in (job.get("spec") or {}).get("tasks") or ():
@@ -34,12 +35,15 @@ def facts(job: Mapping[str, Any]) -> dict[str, PodFacts]:
             count = int(phases.get(phase, 0))
             if not count:
                 continue
-            one = pods.facts(_pod(job, task, role, phase))  # its like differ in their names alone
-            for index in range(number, number + count):
-                member = f"{role}-{index}"
+            one = pods.facts(_pod(job, task, role, phase))
+            members = {f"{role}-{index}": index for index in range(number, number + count)}
+            number += count
+            if phase in ALIKE:
+                found.update(dict.fromkeys(members, one))
+                continue
+            for member, index in members.items():
                 name = f"{job['metadata']['name']}-{task['name']}-{index}"
                 found[member] = one._replace(name=name, member=member, number=index)
-            number += count
     return found
 
 

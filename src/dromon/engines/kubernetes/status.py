@@ -62,7 +62,8 @@ def of_facts(
     meta, spec = job["metadata"], job.get("spec") or {}
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     id = labels.get(volcano.JOB_LABEL) or meta["name"]
-    told = standing(found, ranks(job), live, record)
+    order = ranks(job)
+    told = standing(found, order, live, record)
     state, verdict, ended = _outcome(job, found, told)
     return JobStatus(
         id=id,
@@ -78,7 +79,7 @@ def of_facts(
         attempt=int(told.get("attempt") or 0),
         user=labels.get(volcano.USER_LABEL) or "",
         verdict=None if verdict is None else verdict.to_json(),
-        members=_members(job, found, told),
+        members=_members(order, found, told),
         resources=_held(found),
         on=on,
     )
@@ -329,23 +330,20 @@ def _held(found: Mapping[str, PodFacts]) -> dict[str, float]:
 
 
 def _members(
-    job: Object, found: Mapping[str, PodFacts], told: Standing
+    order: Mapping[str, int], found: Mapping[str, PodFacts], told: Standing
 ) -> tuple[MemberStatus, ...]:
     known = [one for one in told.get("members") or () if one.get("member")]
     if known:
         return tuple(_told(one, found.get(one["member"])) for one in known)
-    order = ranks(job)
-    return tuple(
-        MemberStatus(
-            member=member,
-            run=int(pod.note.get("run") or 1),
-            rank=order.get(member),
-            state=_state(pod),
-            host=pod.node,
-            exit=_exit(pod),
-        )
-        for member, pod in sorted(found.items(), key=lambda one: order.get(one[0], len(order)))
-    )
+    seen: dict[int, tuple[str, Any]] = {}  # where pods are only counted, one stands for many
+    made = []
+    for member, pod in sorted(found.items(), key=lambda one: order.get(one[0], len(order))):
+        if id(pod) not in seen:
+            seen[id(pod)] = (_state(pod), _exit(pod))
+        state, exit = seen[id(pod)]
+        run = int(pod.note.get("run") or 1)
+        made.append(MemberStatus(member, run, order.get(member), state, pod.node, exit=exit))
+    return tuple(made)
 
 
 def _told(one: Mapping[str, Any], pod: PodFacts | None) -> MemberStatus:
