@@ -192,8 +192,7 @@ def _outcome(
         return states.RESTARTING, None, None
     if now == volcano.ABORTED:
         return states.QUEUED, None, None
-    placed = [one for one in found.values() if one.is_bound and one.deleted is None]
-    if now in (PENDING, "") and not placed:
+    if now in (PENDING, "") and not any(p.is_bound and p.deleted is None for p in found.values()):
         return states.QUEUED, None, None
     first = found.get(next(iter(ranks(job)), ""))
     if state in ("", states.QUEUED, states.PREPARING):
@@ -314,9 +313,13 @@ def _first_start(found: Mapping[str, PodFacts]) -> float | None:
 
 def _held(found: Mapping[str, PodFacts]) -> dict[str, float]:
     names = {"cpu": "cpus"}
-    bound = [one for one in found.values() if one.is_bound]
-    one_of = {one.role: one for one in bound}  # the pods of a role ask for the same
-    counts = Counter(one.role for one in bound)
+    times = Counter(map(id, found.values()))
+    one_of: dict[str, PodFacts] = {}  # the pods of a role ask for the same
+    counts: Counter[str] = Counter()
+    for one in _apart(found):
+        if one.is_bound:
+            one_of[one.role] = one
+            counts[one.role] += times[id(one)]
     held = quantities.total(
         quantities.times(one.asks, counts[role]) for role, one in one_of.items()
     )
@@ -335,15 +338,21 @@ def _members(
     known = [one for one in told.get("members") or () if one.get("member")]
     if known:
         return tuple(_told(one, found.get(one["member"])) for one in known)
-    seen: dict[int, tuple[str, Any]] = {}  # where pods are only counted, one stands for many
+    # Where pods are only counted, one stands for many.
+    seen = {
+        id(pod): (int(pod.note.get("run") or 1), _state(pod), _exit(pod))
+        for pod in _apart(found)
+    }  # fmt: skip
     made = []
     for member, pod in sorted(found.items(), key=lambda one: order.get(one[0], len(order))):
-        if id(pod) not in seen:
-            seen[id(pod)] = (_state(pod), _exit(pod))
-        state, exit = seen[id(pod)]
-        run = int(pod.note.get("run") or 1)
-        made.append(MemberStatus(member, run, order.get(member), state, pod.node, exit=exit))
+        run, state, exit = seen[id(pod)]
+        made.append(MemberStatus(member, run, order.get(member), state, pod.node, 0, (), 0, exit))
     return tuple(made)
+
+
+def _apart(found: Mapping[str, PodFacts]) -> Iterable[PodFacts]:
+    """Each of them once."""
+    return {id(pod): pod for pod in found.values()}.values()
 
 
 def _told(one: Mapping[str, Any], pod: PodFacts | None) -> MemberStatus:
