@@ -1,6 +1,7 @@
 """What a cluster lacks, does not allow or cannot answer: said in words, and nothing hangs."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -54,34 +55,38 @@ def test_what_is_missing_is_named_and_the_job_can_be_stopped(
     alice.remove([ref])
 
 
-def test_code_that_somebody_exchanged_in_the_store_does_not_run(
-    bed: Bed, alice: KubernetesEngine, tmp_path: Path
-) -> None:
+def test_code_that_somebody_exchanged_in_the_store_does_not_run(bed: Bed, tmp_path: Path) -> None:
     """While the job waits, by another archive that is as whole as it was."""
-    label = f"example.com/{token()}"
-    blobs = []
-    for text in ("say('ours')", "say('theirs')"):
-        (tmp_path / "train.py").write_text(jobs.PREAMBLE + text)
-        asked = jobs.request(
-            command="python3 train.py", kubernetes={"pod": {"nodeSelector": {label: "yes"}}}
-        )
-        ref = str(alice.start({**asked, "cwd": str(tmp_path)})["id"])
-        assert alice.store is not None
-        blobs.append(alice.request_of(ref)["artifacts"][CODE]["blob"])
-        if len(blobs) == 1:
-            victim = ref
-        else:
-            alice.stop_ref(ref)
-    folder = Path(alice.store.root, "blobs")
-    (folder / blobs[1]).replace(folder / blobs[0])
+    # Jobs that no node takes yet are let in.
+    engine = jobs.engine(bed, tmp_path / "home", user="alice", properties={"nodes.grow": "yes"})
+    label, work = f"example.com/{token()}", tmp_path / "work"
+    work.mkdir()
+
+    def waits(text: str) -> tuple[str, str]:
+        """A job for a node with the label, and the blob of its code."""
+        (work / "train.py").write_text(jobs.PREAMBLE + text)
+        pod = {"pod": {"nodeSelector": {label: "yes"}}}
+        asked = jobs.request(command="python3 train.py", kubernetes=pod)
+        os.rmdir(asked["cwd"])
+        ref = str(engine.start({**asked, "cwd": str(work)})["id"])
+        return ref, str(engine.request_of(ref)["artifacts"][CODE]["blob"])
+
+    (ref, ours), (other, theirs) = waits("say('ours')"), waits("say('theirs')")
+    engine.stop_ref(other)
+    assert engine.store is not None
+    blobs = Path(engine.store.root, "blobs")
+    (blobs / theirs).replace(blobs / ours)
     assert bed.kubectl("label", "node", "node1", f"{label}=yes").returncode == 0
-    status = jobs.ended(alice, victim)
+    status = jobs.ended(engine, ref)
+    assert status.state == "failed", jobs.told(engine, ref)
     said = (status.verdict or {})["message"]
-    assert status.state == "failed", jobs.told(alice, victim)
-    assert f"{blobs[0]} is not what was submitted: its sha256 is {blobs[1].split('.')[0]}" in said
-    assert jobs.texts(alice, victim) == []
-    (folder / blobs[0]).unlink()
+    assert f"{ours} is not what was submitted: its sha256 is {theirs.partition('.')[0]}" in said
+    assert jobs.texts(engine, ref) == []
+    (blobs / ours).unlink()
     assert bed.kubectl("label", "node", "node1", f"{label}-").returncode == 0
+    jobs.ended(engine, other)
+    engine.remove([ref, other])
+    engine.close()
 
 
 def refused(engine: KubernetesEngine, kind: type[DromonError], **job: object) -> str:
