@@ -4,9 +4,10 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from math import inf
+from operator import itemgetter
 
 from dromon.sched.board import State, slots
-from dromon.sched.job import Role, Seat
+from dromon.sched.job import Job, Role, Seat
 from dromon.sched.node import Node
 
 Releases = list[tuple[float, tuple[Seat, ...]]]  # who gives back what, soonest first
@@ -142,26 +143,30 @@ def releases(node: Node) -> Releases:
     if node.ends is not None:
         return node.ends
     found: Releases = []
-    name = node.name
     for job in node.jobs.values():
-        seats = job.seats
-        if job.going:
-            leaving = tuple([s for s in seats if s.node == name and s.member in job.going])
-            seats = tuple([s for s in seats if s.member not in job.going])
-            if leaving:
-                found.append((-1e300, leaving))
-        if len(seats) > 1:
-            seats = tuple([s for s in seats if s.node == name])
-        if seats:
-            found.append((job.end, seats))
+        if len(job.seats) == 1 and not job.going:
+            found.append((job.end, job.seats))
+        else:
+            _of_gang(node, job, found)
     if len(found) > 1:
-        found.sort(key=_end)
+        found.sort(key=_FIRST)
     node.ends = found
     return found
 
 
-def _end(release: tuple[float, tuple[Seat, ...]]) -> float:
-    return release[0]
+_FIRST = itemgetter(0)
+
+
+def _of_gang(node: Node, job: Job, found: Releases) -> None:
+    """Of several members, those that are there; those told to go are as good as gone."""
+    name, going = node.name, job.going
+    if going:
+        leaving = tuple([s for s in job.seats if s.node == name and s.member in going])
+        if leaving:
+            found.append((-1e300, leaving))
+    staying = tuple([s for s in job.seats if s.node == name and s.member not in going])
+    if staying:
+        found.append((job.end, staying))
 
 
 # From each time on at which more may be free: until when there is room for one member, for two…
