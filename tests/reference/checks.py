@@ -134,7 +134,7 @@ class Witness:
         waiting = [job for job in self.ledger.waiting() if job.id not in begun]
         for id, placement in begun.items():
             job, now = self.ledger.jobs[id], self.play.now
-            end = (now if job.state == QUEUED else job.since) + self.ledger.duration(job)
+            end = self.end_of(job)
             others = [r for r in self.ledger.reservations(now)
                       if not any(self.ledger.is_for(r, j) for j in (job, *waiting))]  # fmt: skip
             for time in {max(r.start, now) for r in others if r.start < end}:
@@ -145,14 +145,23 @@ class Witness:
                 if any(share.gpus for share in placement.values()):
                     assert free >= owed, f"{id} is where {active} will be at {time}"
 
+    def end_of(self, job: Job) -> float:
+        """If it runs, or starts now."""
+        if job.state == STOPPING:
+            return job.stop_at
+        return (self.play.now if job.state == QUEUED else job.since) + self.ledger.duration(job)
+
     def shares_at(self, time: float, begun: dict[str, Placement]) -> list[tuple[Job, Share]]:
         """Who has what then. What should have ended by now is about to."""
-        found = [(self.ledger.jobs[id], s) for id, of in begun.items() for s in of.values()]
+        is_now = time == self.play.now
+        found = [
+            (self.ledger.jobs[id], share) for id, placement in begun.items()
+            if is_now or self.end_of(self.ledger.jobs[id]) > time
+            for share in placement.values()
+        ]  # fmt: skip
         for id, seen in self.play.jobs.items():
             job = self.ledger.jobs[id]
-            end = job.since + self.ledger.duration(job)
-            end = job.stop_at if job.state == STOPPING else end
-            if time == self.play.now or end > time:
+            if is_now or self.end_of(job) > time:
                 gone = seen.leaving if time > self.play.now else ()
                 found += [(job, s) for m, s in seen.placement.items() if m not in gone]
         return found
