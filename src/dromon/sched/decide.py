@@ -6,16 +6,15 @@ planned start that nobody behind it can delay; where something never ends, what 
 aside and what it lacks is closed to those behind it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import inf, ulp
 
 from dromon.sched.aside import set_aside
-from dromon.sched.asks import Placement
-from dromon.sched.board import placement_of
 from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
+from dromon.sched.entered import Entered
 from dromon.sched.growth import grow
-from dromon.sched.job import QUEUED, RUNNING, STOPPING, Job, Role, Seat, Shape
+from dromon.sched.job import QUEUED, Job, Role, Seat, Shape
 from dromon.sched.later import Later
 from dromon.sched.look import Look
 from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut
@@ -59,17 +58,13 @@ def dry_preempt(cluster: Cluster, id: str, now: float, seed: int = 0) -> tuple[D
     return tuple(d for d in passage.decisions if isinstance(d, Preempt | Shrink))
 
 
-class Pass:
+class Pass(Entered):
     def __init__(self, cluster: Cluster, now: float, seed: int, sought: str | None = None) -> None:
-        self.cluster = cluster
-        self.now = now
-        self.seed = seed
-        self.sought = sought  # stop there, and remember what was found
-        self.look_found: Look | None = None
-        self.decisions: list[Decision] = []
         self.turn = Turning(cluster, seed)
-        self.plan = Plan(cluster, now, self.turn)
-        self.later = Later(self.plan, self._jobs_of, self._as_before)
+        # Where it is about one job: stop there, and remember what was found.
+        super().__init__(cluster, Plan(cluster, now, self.turn), now, sought)
+        self.look_found: Look | None = None
+        self.later = Later(self.plan, self._jobs_of, self.as_before)
         self.shut: dict[Shape, float] = {}  # shape -> duration from which on it cannot start now
         self.accounts = cluster.accounts
         self.accounts.refresh(now)
@@ -79,16 +74,11 @@ class Pass:
             FairOrder(cluster, now, self.shut, self._passes_over) if policy.is_fair
             else OneLine(cluster, policy, now, self.shut)
         )  # fmt: skip
-        self.started: list[tuple[Job, int]] = []  # and where its decision stands
-        self.grown: list[tuple[Job, Placement]] = []
         self.blocked: list[Job] = []
         self.outlook: Outlook | None = None
-        self.untouchable: set[str] = set()
         self._asked_at: dict[Shape, int] = {}
         self._hope: Shape | None = None  # of whom somebody could start, when last asked
         self._pressing: set[int] | None = None  # queues whose jobs may send others away
-        self._stopped: list[tuple[Job, float]] = []
-        self._shrunk: list[tuple[Job, frozenset[str]]] = []
 
     def run(self) -> None:
         cluster = self.cluster
@@ -386,24 +376,6 @@ class Pass:
 
     # ---- what follows ---------------------------------------------------------------------------
 
-    def start(self, job: Job, seats: list[Seat]) -> None:
-        placement = placement_of(seats, job.shape, self.cluster.nodes)
-        self.plan.forget_fronts()
-        self.cluster.occupy(job, placement, self.now, seats)
-        self.started.append((job, len(self.decisions)))
-        self.untouchable.add(job.id)
-        self.decisions.append(Start(job.id, placement))
-
-    def extend(self, job: Job, placement: Placement) -> None:
-        """More members for one that runs, or is only just starting."""
-        self.cluster.add_members(job, placement, self.now)
-        for started, at in self.started:
-            if started is job:
-                self.decisions[at] = Start(job.id, dict(job.placement))
-                return
-        self.grown.append((job, placement))
-        self.decisions.append(Grow(job.id, placement))
-
     def _make_room(self, job: Job, is_first: bool, closed: frozenset[str]) -> list[Step]:
         if not self.may_preempt and not self.cluster.elastic:
             return []
@@ -418,51 +390,11 @@ class Pass:
             return
         if any(why == "elastic" for _, _, why in steps):
             self.later.catch_up()
-        self.later.goes(len(self._stopped), sum(len(seats) for _, seats, _ in steps))
+        self.later.goes(len(self.stopped), sum(len(seats) for _, seats, _ in steps))
         self._pressing = None
         if job.id not in self.cluster.promised:
             self._outlook().expect(job)
-        leaving: dict[str, list[str]] = {}
-        for other, seats, why in steps:
-            self.untouchable.add(other.id)
-            if why == "elastic":
-                leaving.setdefault(other.id, []).extend(seat.member for seat in seats)
-                continue
-            self.decisions.append(Preempt(other.id, job.id, why))
-            self._stopped.append((other, other.end))
-            self._is_told(other)
-        self.plan.forget_fronts()
-        for id, members in leaving.items():
-            self.decisions.append(Shrink(id, tuple(members), job.id))
-            other = self.cluster.jobs[id]
-            self._shrunk.append((other, other.going))
-            other.going = other.going | set(members)
-            self.cluster.shrinking.add(id)
-            self.cluster.touch(other)
-
-    def _is_told(self, job: Job) -> None:
-        job.end, job.state = self.now + job.stop_grace, STOPPING
-        self.cluster.stopping.add(job.id)
-        self.cluster.touch(job)
-
-    def _stays(self, job: Job, end: float) -> None:
-        job.end, job.state = end, RUNNING
-        self.cluster.stopping.discard(job.id)
-        self.cluster.touch(job)
-
-    def _as_before(self, told: int) -> Callable[[], None]:
-        """As if only the first so many had been told to go, until the answer is called."""
-        later = self._stopped[told:]
-        for job, end in later:
-            self._stays(job, end)
-        self.plan.forget_fronts()
-
-        def again() -> None:
-            for job, _ in later:
-                self._is_told(job)
-            self.plan.forget_fronts()
-
-        return again
+        self.tell(job, steps)
 
     def _close(self, job: Job) -> None:
         """Nobody can know when it will start: keep what it may come to need, wherever it may come
@@ -478,22 +410,3 @@ class Pass:
         for node in self.cluster.nodes.values():
             if node.is_open:
                 set_aside(plan, node, job)
-
-    def undo(self) -> None:
-        self.plan.forget_fronts()
-        for job, end in self._stopped:
-            self._stays(job, end)
-        for job, going in reversed(self._shrunk):
-            job.going = going
-            if not going:
-                self.cluster.shrinking.discard(job.id)
-            self.cluster.touch(job)
-        for job, placement in self.grown:
-            self.cluster.drop_members(job, placement, self.now)
-        if not (self._stopped or self._shrunk or self.grown or self.sought):
-            made = [(job, self.decisions[at]) for job, at in self.started]
-            kept = [(job, start.placement) for job, start in made if isinstance(start, Start)]
-            return self.cluster.leave(kept, self.now)
-        for job, _ in reversed(self.started):
-            self.cluster.vacate(job, self.now)
-            job.state, job.end, job.started = QUEUED, inf, 0.0
