@@ -64,6 +64,8 @@ class Bucket:
         request = self._request("PUT", name, digest)
         request.data = body
         request.add_header("Content-Length", str(size))
+        # urllib would call it a form, and some servers would take it for one.
+        request.add_header("Content-Type", "application/gzip")
         try:
             with urllib.request.urlopen(request, timeout=objects.TIMEOUT):
                 return "", False
