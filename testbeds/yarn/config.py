@@ -111,6 +111,8 @@ def yarn(plan: Plan, daemon: str, jars: str) -> Settings:
         "yarn.scheduler.include-port-in-node-name": "true",
         "yarn.node-labels.enabled": "true",
         "yarn.node-labels.fs-store.root-dir": f"file://{plan.data('resourcemanager')}/labels",
+        # One directory for all clusters of a user otherwise: of two that start at once, one dies.
+        "yarn.node-attribute.fs-store.root-dir": f"file://{plan.data('resourcemanager')}/attributes",
         "yarn.log-aggregation-enable": "true",
         "yarn.application.classpath": f"{plan.conf()},{jars}/*",
         **preemption(),

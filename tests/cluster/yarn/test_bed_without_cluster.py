@@ -70,6 +70,18 @@ def test_nodes_share_nothing_but_their_master() -> None:
     assert one["yarn.resourcemanager.address"] == two["yarn.resourcemanager.address"]
 
 
+def test_whatever_a_daemon_keeps_is_within_its_bed() -> None:
+    made = planned()
+    for daemon in made.daemons:
+        for file in ("core-site.xml", "hdfs-site.xml", "yarn-site.xml"):
+            for key, value in site(made, daemon, file).items():
+                if key.endswith((".dir", "-dirs", ".tmp.dir", "root-dir", "store.uri")):
+                    assert value.removeprefix("file://").startswith("/bed/data/"), key
+    keys = site(made, "resourcemanager", "yarn-site.xml").keys()
+    for kind in ("labels", "attribute"):
+        assert f"yarn.node-{kind}.fs-store.root-dir" in keys
+
+
 @pytest.mark.parametrize(
     ("key", "file"),
     [
