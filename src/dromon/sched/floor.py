@@ -286,7 +286,7 @@ class Floor:
 
     def drop_members(self, job: Job, members: Iterable[str], now: float) -> None:
         gone = {m: job.placement[m] for m in members if m in job.placement}
-        job.going -= gone.keys()
+        job.going = job.going.difference(gone)
         if not job.going:
             self.shrinking.discard(job.id)
         job.placement = {m: share for m, share in job.placement.items() if m not in gone}
