@@ -91,5 +91,5 @@ def test_compiled_the_scheduler_passes_its_own_tests_and_decides_the_same(tmp_pa
     kind = "from dromon.sched.decide import decide; print(type(decide).__name__)"
     assert run(library, "-c", kind).strip() == "builtin_function_or_method"
     assert run(library, "-c", SCENARIO) == run(ROOT / "src", "-c", SCENARIO)
-    few = ["-m", "pytest", "-q", "-m", "not frameworks", "-p", "no:cacheprovider"]
+    few = ["-m", "pytest", "-q", "-n", "2", "-m", "not frameworks", "-p", "no:cacheprovider"]
     run(library, *few, "--rootdir", ROOT, HERE)
