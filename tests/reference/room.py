@@ -4,6 +4,7 @@ through a stretch of time. Says nothing about who may have it."""
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf, nextafter
+from typing import Any
 
 from dromon.sched import events
 from dromon.sched.asks import Ask, Placement, RoleAsk, Share
@@ -110,6 +111,12 @@ def fullness(left: Left) -> tuple[int, ...]:
     return sum(max(of, 0) for of in left.gpus.values()), left.cpus, left.memory, left.rank
 
 
+def choosiness(a: RoleAsk) -> tuple[Any, ...]:
+    """Who may only be on some nodes or devices is placed first, then whoever asks for most."""
+    only = (a.node_label is None, a.gpu_kind is None or not a.gpus, a.spread != "node")
+    return (*only, -a.gpus, -a.cpus, -(a.memory or 0), a.role)
+
+
 def place(room: Room, ask: Ask) -> Placement | None:
     """All on the fullest node that takes them all, or each on the fullest that takes it. None when
     they do not all fit."""
@@ -121,7 +128,7 @@ def place(room: Room, ask: Ask) -> Placement | None:
 def place_each(room: Room, ask: Ask) -> Placement | None:
     """The biggest role first."""
     placement: dict[str, Share] = {}
-    for role in sorted(ask, key=lambda a: (-a.gpus, -a.cpus, -(a.memory or 0), a.role)):
+    for role in sorted(ask, key=choosiness):
         peers: set[str] = set()
         for member in role.members(0, role.min):
             able = [left for name, left in room.items() if name not in peers]

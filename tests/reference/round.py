@@ -165,12 +165,19 @@ class Round(Books):
             return  # nobody goes in vain
         for victim in taken[::-1]:
             gone -= {victim.id} if self.fits_now(job, gone - {victim.id}) else set()
+        if self.is_held_without(gone, job):
+            return  # what they leave would be kept for others
         self.favoured.add(job.id)
         for victim in (v for v in taken if v.id in gone):
             self.going.add(victim.id)
             end = after(self.now, self.now + victim.stop_grace)
             self.holds = [replace(h, end=end) if h.job == victim.id else h for h in self.holds]
             yield Preempt(victim.id, job.id, "priority" if victim.queue == job.queue else "reclaim")
+
+    def is_held_without(self, gone: Collection[str], job: Job) -> bool:
+        held, self.held = self.held, {id: of for id, of in self.held.items() if id not in gone}
+        cap, self.held = self.cap(job), held
+        return cap is not None
 
     def cost(self, victim: Job) -> tuple[float, int]:
         """Work lost since it was last saved; of equals, the youngest goes first."""

@@ -105,8 +105,9 @@ class Cluster(Floor):
         self._accounts.set_total(old.total)
         for shape in self.shapes.values():
             shape.crowd.count = 0
-        for job in self._holding.values():
-            self._accounts.charge(job, job.held, 1, event.time, 1)
+        # Budgets that are new count what runs from when it started, in their window.
+        for job in sorted(self._holding.values(), key=lambda job: (job.started, job.id)):
+            self._accounts.charge(job, job.held, 1, min(job.started, event.time), 1)
             self.expect(job)
         self._take_over(old)
         for job in waiting:

@@ -78,8 +78,9 @@ class Crowd:
 
 
 class Shape:
-    """An ask made ready: its roles, largest first; what `min` of each come to; which dimensions
-    they use. `plain`: its only role, when members may lie anywhere and share no device."""
+    """An ask made ready: its roles, the choosiest first; what `min` of each come to; which
+    dimensions they use. `plain`: its only role, when members may lie anywhere and share no
+    device."""
 
     __slots__ = (
         "ask",
@@ -101,10 +102,7 @@ class Shape:
     def __init__(self, ask: Ask, number: int) -> None:
         self.ask = ask
         self.number = number
-        self.roles = sorted(
-            (Role(role) for role in ask),
-            key=lambda r: (-r.ask.gpus, -r.ask.cpus, -(r.ask.memory or 0), r.name),
-        )
+        self.roles = sorted((Role(role) for role in ask), key=_choosiness)
         self.uses = frozenset(dimension for role in ask for dimension in role.uses)
         self.per_member = {role.name: role.demand() for role in self.roles}
         self.demand: Demand = {}
@@ -127,6 +125,16 @@ class Shape:
         if self.plain:
             return Role(self.plain.ask, self.plain.min)
         return None
+
+
+def _choosiness(role: Role) -> tuple[bool, bool, bool, float, float, int, str]:
+    """Who may only be on some nodes, on some devices or on a node each is placed first, then
+    whoever asks for most."""
+    ask = role.ask
+    return (
+        role.label is None, role.kind is None, not role.is_apart,
+        -ask.gpus, -ask.cpus, -(ask.memory or 0), role.name,
+    )  # fmt: skip
 
 
 class Job:

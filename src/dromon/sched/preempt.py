@@ -246,10 +246,29 @@ def give_way(
             room.give(step[1])
             steps.append(step)
             if room.fits():
-                return _least(room, steps, outlook)
+                steps = _least(room, steps, outlook)
+                if not _is_held_without(plan, job, steps):
+                    return steps
+                break
     for step in steps:
         outlook.stays(step[0], step[1])
     return []
+
+
+def _is_held_without(plan: Plan, job: Job, steps: list[Step]) -> bool:
+    """Would a cap hold it once these have gone? What is guaranteed to their queues is then kept
+    for those, not for a job that nobody could send away."""
+    cluster = plan.cluster
+    if job.preemptible or not cluster.accounts.has_guarantees:
+        return False
+    going = {other.id: other for other, _, why in steps if why != "elastic"}
+    going |= {id: cluster.jobs[id] for id in cluster.stopping}
+    resumes = [cluster.suspend(other, plan.now) for other in going.values()]
+    cap = cluster.accounts.cap(job, plan.now)
+    for resume in reversed(resumes):
+        resume()
+    plan.forget_fronts()
+    return cap is not None
 
 
 def _under_way(cluster: Cluster) -> Iterator[tuple[Job, Sequence[Seat]]]:

@@ -3,7 +3,7 @@
 Pure arithmetic on seconds since 1970: no calendar of the machine is asked.
 """
 
-from math import log
+from math import inf, log
 
 from dromon.sched.asks import GPUS
 from dromon.sched.job import Demand
@@ -84,6 +84,12 @@ class Ledger:
 
     def is_spent(self, now: float) -> bool:
         return self.at(now) >= self.limit
+
+    def spent_at(self, now: float) -> float:
+        """When it will be, if the same is held until then and the window does not turn. inf: it is
+        already, or never."""
+        left = self.limit - self.at(now)
+        return now + left / self.rate if left > 0 and self.rate > 0 else inf
 
 
 def take_over(new: list[Ledger], old: list[Ledger]) -> None:

@@ -27,7 +27,8 @@ def _reservations(cluster: Cluster) -> Iterator[float]:
 
 
 def _budgets(cluster: Cluster, now: float) -> Iterator[float]:
-    """What is spent comes back when its window turns."""
+    """What is spent comes back when its window turns; whoever waits behind a job that a budget
+    comes to hold need not wait for it."""
     accounts = cluster.accounts
     ledgers: list[Ledger] = [ledger for found in accounts.ledgers.values() for ledger in found]
     for queue in accounts.tree.values():
@@ -35,8 +36,8 @@ def _budgets(cluster: Cluster, now: float) -> Iterator[float]:
         for member in queue.members.values():
             ledgers += member.ledgers
     for ledger in ledgers:
-        if ledger.is_spent(now):
-            yield window_end(now, ledger.per)
+        if ledger.is_spent(now) or ledger.rate > 0:
+            yield min(window_end(now, ledger.per), ledger.spent_at(now))
 
 
 def _protections(cluster: Cluster) -> Iterator[float]:

@@ -399,3 +399,49 @@ def test_decision_that_was_not_carried_out_is_made_again():
     site.submit("y")
     assert site.decide() == first
     assert site.go() == ["x"]
+
+
+def test_whoever_a_guarantee_would_hold_sends_nobody_away():
+    """What the others leave would be kept for their queue."""
+    lent = QueueRule("a", guarantee={"gpus": 4}, deserved={"cpus": 1})
+    site = Site(lent, QueueRule("b", deserved={"gpus": 4}), gpus=4)
+    ask = (RoleAsk("worker", 3, 3, cpus=0.5, gpus=1),)
+    site.cluster.apply(events.JobSubmitted("lent", 1, 0.0, ask, preemptible=True, queue="a"))
+    assert site.go() == ["lent"]
+    ask = (RoleAsk("worker", 3, 3, cpus=1, gpus=1),)
+    site.cluster.apply(events.JobSubmitted("firm", 2, 0.0, ask, queue="b"))
+    assert site.gone() == []
+
+
+def test_a_budget_that_will_be_spent_wakes_for_those_behind_whom_it_holds():
+    site = Site(QueueRule("a", budgets=(Budget(1.0, "day"),)), gpus=2)
+    site.submit("runs", gpus=2)
+    assert site.go() == ["runs"]
+    site.submit("waits", gpus=2)
+    assert site.cluster.wakes(site.now) == HOUR / 2
+
+
+def test_a_new_budget_counts_what_runs_from_its_start():
+    site = Site(QueueRule("a"), gpus=2)
+    site.submit("runs")
+    assert site.go() == ["runs"]
+    site.now = 2 * HOUR
+    budget = Budget(1.0, "day")
+    site.cluster.apply(events.RulesChanged(Rules((QueueRule("a", budgets=(budget,)),)), site.now))
+    site.submit("waits")
+    assert site.go() == []
+    assert "has used" in explain(site.cluster, "waits", site.now).sentence
+
+
+def test_members_that_may_only_be_somewhere_are_placed_first():
+    cluster = Cluster()
+    for name, labels in (("n0", ()), ("n1", ("fast",))):
+        devices = tuple(Gpu(str(i)) for i in range(4))
+        cluster.apply(events.NodeJoined(name, 64, 2**40, devices, frozenset(labels)))
+    ask = (
+        RoleAsk("ps", 2, 2, gpus=2),
+        RoleAsk("worker", 1, 1, gpus=1, node_label="fast"),
+    )
+    cluster.apply(events.JobSubmitted("gang", 1, 0.0, ask))
+    for seed in range(4):  # which of the nodes comes first
+        assert [d.job for d in decide(cluster, 0.0, seed)] == ["gang"]
