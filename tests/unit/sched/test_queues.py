@@ -404,7 +404,9 @@ def test_decision_that_was_not_carried_out_is_made_again():
 def test_whoever_a_guarantee_would_hold_sends_nobody_away():
     """What the others leave would be kept for their queue."""
     lent = QueueRule("a", guarantee={"gpus": 4}, deserved={"cpus": 1})
-    site = Site(lent, QueueRule("b", deserved={"gpus": 4}), gpus=4)
+    site = Site(lent, QueueRule("b", deserved={"gpus": 4}), nodes=0)
+    devices = tuple(Gpu(str(i)) for i in range(4))
+    site.cluster.apply(events.NodeJoined("n0", 4, 2**40, devices))
     ask = (RoleAsk("worker", 3, 3, cpus=0.5, gpus=1),)
     site.cluster.apply(events.JobSubmitted("lent", 1, 0.0, ask, preemptible=True, queue="a"))
     assert site.go() == ["lent"]
