@@ -119,7 +119,8 @@ def frail(new_bed: Callable[..., Bed]) -> Bed:
 def second(new_bed: Callable[..., Bed]) -> Bed:
     """One whose ResourceManager remembers, and places by constraints itself."""
     handler = "yarn.resourcemanager.placement-constraints.handler"
-    return new_bed(expiry=12, recovery=True, settings={handler: "scheduler"})
+    # While it restarts, masters say nothing; beside other tests that takes its time.
+    return new_bed(expiry=25, recovery=True, settings={handler: "scheduler"})
 
 
 @pytest.fixture(scope="module")
