@@ -170,8 +170,7 @@ class Accounts:
             usage = queue.usage
             if queue.past is not None:
                 queue.past.settle(usage, now)
-            for resource, amount in demand.items():
-                usage[resource] = usage.get(resource, 0) + sign * amount
+            add_to(usage, demand, sign)
             queue.running += jobs
             for ledger in queue.ledgers:
                 ledger.change(demand, sign, now)
@@ -182,8 +181,7 @@ class Accounts:
                 usage = member.usage
                 if member.past is not None:
                     member.past.settle(usage, now)
-                for resource, amount in demand.items():
-                    usage[resource] = usage.get(resource, 0) + sign * amount
+                add_to(usage, demand, sign)
                 member.running += jobs
                 for ledger in member.ledgers:
                     ledger.change(demand, sign, now)

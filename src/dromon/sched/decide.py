@@ -295,17 +295,15 @@ class Pass(Entered):
     def _pass_by(self, walk: LeafWalk) -> None:
         """Those at the head of a queue of shapes that cannot start now."""
         shut, later, cap = self.shut, self.later, self.accounts.cap
-        free: set[tuple[str, int, Shape]] = set()  # whom no cap holds
+        free: set[tuple[str, int, Shape, bool]] = set()  # whom no cap holds
         job = walk.next
         while job is not None and shut.get(job.shape) == 0.0:
-            key = (job.user, job.priority, job.shape)
+            key = (job.user, job.priority, job.shape, job.preemptible)
             if key not in free:
                 if cap(job, self.now) is not None:
                     self._held(job, walk, False)
                     job = walk.peek()
                     continue
-                if self.accounts.has_guarantees:
-                    free.clear()  # for those it also matters who may be sent away
                 free.add(key)
             walk.has_blocked = True
             self.blocked.append(job)

@@ -126,13 +126,11 @@ class Later:
         assert role is not None
         plan, gpus, end = self.plan, role.gpus, self.plan.now + job.duration
         nodes = [node for node in self._live if node.mask.bit_count() >= gpus]
-        for role in self._unasked.values():
-            for node in nodes:
-                if first_slot(node, role) < end or plan.soon >= end:
-                    if self._elsewhere(role, 0.0)[1] < self.members:
-                        return True
-                    break
-        return False
+        return any(
+            self._elsewhere(other, 0.0)[1] < self.members
+            for other in self._unasked.values()
+            if any(max(first_slot(node, other), plan.soon) < end for node in nodes)
+        )
 
     def until(self, shape: Shape, role: Role) -> float:
         """When such a job that starts now must have ended, given that it did not fit where nothing

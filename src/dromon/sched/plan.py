@@ -194,24 +194,7 @@ class Plan:
 
     def slots(self, node: Node, role: Role, start: float, end: float) -> int:
         """How many members of a plain role fit there throughout [start, end)."""
-        if role.cpus or role.memory or node.held or node.parts or not role.gpus:
-            return slots(node, self.state(node, start, end), role)
-        if role.label is not None and role.label not in node.labels:
-            return 0
-        mask = node.mask
-        if start > self.now:
-            due = start if start > self.soon else self.soon
-            for time, seats in node.ends or releases(node):
-                if time > due:
-                    break
-                for seat in seats:
-                    if seat.part:
-                        return slots(node, self.state(node, start, end), role)
-                    mask |= seat.mask
-        for booking in self.bookings.get(node.number, ()):
-            if booking.start < end and booking.end > start:
-                mask &= ~booking.seat.mask
-        return (mask & node.kind_mask(role.kind)).bit_count() // role.gpus
+        return slots(node, self.state(node, start, end), role)
 
     def throughout_now(self, node: Node, job: Job) -> State:
         return self.state(node, self.now, self.now + job.duration)
