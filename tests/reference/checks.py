@@ -178,8 +178,14 @@ class Witness:
         mine = [s for job, s in self.shares_at(time, begun) if self.ledger.is_for(r, job)]
         return sum(len(share.gpus) for share in mine if share.node in self.play.nodes)
 
-    def cap(self, id: str) -> str | None:
-        return Page(self.ledger, self.play.now).cap(self.ledger.jobs[id])
+    def cap(self, id: str, decisions: tuple[Decision, ...] = ()) -> str | None:
+        """With those counted for whom room is being made, or would be by these."""
+        page, job = Page(self.ledger, self.play.now), self.ledger.jobs[id]
+        coming = {j.id for j in self.ledger.waiting() if j.is_favoured}
+        coming |= {d.for_job for d in decisions if isinstance(d, Preempt | Shrink)}
+        cap = page.cap(job)
+        page.held |= {other: self.ledger.jobs[other].demand for other in coming - {id}}
+        return cap or page.cap(job)
 
     def path(self, id: str) -> list[str]:
         return [q.name for q in self.ledger.path(self.play.jobs[id].told.queue)]

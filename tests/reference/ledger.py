@@ -35,6 +35,8 @@ class Ledger(Slow):
                 job.placement = {**before, **event.placement}
             case events.JobShrunk():
                 job.placement = {m: s for m, s in before.items() if m not in event.members}
+            case events.JobShrinking(for_job=id) if id in self.jobs:
+                self.jobs[id].is_favoured = True
             case events.JobEnded():
                 job.placement = {}
         if job.placement != before:

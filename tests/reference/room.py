@@ -126,19 +126,30 @@ def place(room: Room, ask: Ask) -> Placement | None:
 
 
 def place_each(room: Room, ask: Ask) -> Placement | None:
-    """The biggest role first."""
-    placement: dict[str, Share] = {}
-    for role in sorted(ask, key=choosiness):
-        peers: set[str] = set()
-        for member in role.members(0, role.min):
-            able = [left for name, left in room.items() if name not in peers]
-            shares = (share_on(role, left) for left in sorted(able, key=fullness))
-            share = next((share for share in shares if share is not None), None)
-            if share is None:
-                return None
-            placement[member], room = share, less(room, [share])
-            peers |= {share.node} if role.spread == "node" else set()
-    return placement
+    """The choosiest role first."""
+    roles = sorted(ask, key=choosiness)
+    return place_all(room, [(r, m) for r in roles for m in r.members(0, r.min)], set())
+
+
+def place_all(room: Room, members: list[tuple[RoleAsk, str]], shut: set[str]) -> Placement | None:
+    """Each on the fullest node that takes it and leaves room for the others; the first not on one
+    that is shut."""
+    if not members:
+        return {}
+    (role, member), *others = members
+    for left in sorted(room.values(), key=fullness):
+        share = None if left.node.name in shut else share_on(role, left)
+        if share is None:
+            continue
+        barred = shut | {share.node} if role.spread == "node" else shut
+        is_same = bool(others) and others[0][0] is role
+        rest = place_all(less(room, [share]), others, barred if is_same else set())
+        if rest is not None:
+            return {member: share, **rest}
+        if members[-1][0] is role:
+            return None  # of one role it does not matter who is where
+        shut = shut | {share.node}  # nor would it help if another of its role were there
+    return None
 
 
 def set_aside(room: Room, whole: Room, ask: Ask) -> Iterator[Share]:

@@ -35,12 +35,19 @@ class Round(Books):
             self.keep(job, -inf, after(now, end), job.placement)
         self.going = {j.id for j in slow.placed() if j.state == STOPPING}
         self.waiting = slow.waiting()
+        self.late = {j.id for j in slow.placed()
+                     if j.state == RUNNING and j.since + slow.duration(j) <= now}  # fmt: skip
         self.looked: list[Job] = []
+        self.held_back: set[str] = set()
         self.favoured = {j.id for j in self.waiting if j.is_favoured}
         self.starts: dict[str, Placement] = {}
         self.blocked: list[str] = []  # the queues of those that are
         self.planned: list[str] = []  # and of those with a planned start
         self.closed: frozenset[str] = frozenset()  # what nobody behind may have
+        # For those that would borrow: closed to their queues and to others that would.
+        self.lent: frozenset[str] = frozenset()
+        self.set_aside: list[Hold] = []
+        self.borrowers: list[str] = []
 
     def keep(self, job: Job, begin: float, end: float, placement: Placement) -> None:
         self.holds += [Hold(job.id, share, begin, end) for share in placement.values()]
@@ -57,6 +64,7 @@ class Round(Books):
 
     def look(self, job: Job) -> Iterator[Decision]:
         if self.cap(job) is not None:
+            self.held_back.add(job.id)
             return  # held: it stands in nobody's way
         found = self.earliest(job)
         if found is not None and found[0] == self.now:
@@ -64,18 +72,27 @@ class Round(Books):
             self.favoured.discard(job.id)
             self.keep(job, *found)
             return
-        is_first, is_shut_out = job.queue not in self.blocked, bool(uses(job) & self.closed)
+        is_first, is_shut_out = job.queue not in self.blocked, bool(self.closed_to(job))
         self.blocked.append(job.queue)
         if self.planned.count(job.queue) == PLANNED:
             return
         if not self.is_coming(found) and (is_first or not is_shut_out):
             yield from self.make_room(job, is_first)
-        found = self.earliest(job)
+        found = self.planned_start(job)
         if found is not None:
             self.planned.append(job.queue)
             self.keep(job, *found)
         elif not is_shut_out:
             self.close_to_others(job)
+
+    def cap(self, job: Job) -> str | None:
+        """With those counted for whom room is being made: nobody takes what a cap leaves them."""
+        coming = [self.slow.jobs[id] for id in self.favoured - self.held_back - {job.id}]
+        if job.id in self.favoured:
+            coming = [j for j in coming if (j.seq, j.id) < (job.seq, job.id)]
+        held, self.held = self.held, self.held | {j.id: j.demand for j in coming}
+        cap, self.held = super().cap(job), held
+        return cap or super().cap(job)
 
     # ---- order (2) ------------------------------------------------------------------------------
 
@@ -110,19 +127,28 @@ class Round(Books):
                 return time, until, placement
         return None
 
+    def planned_start(self, job: Job) -> tuple[float, float, Placement] | None:
+        """If others go for it, without counting on those who should have ended."""
+        holds, late = self.holds, self.late - self.going if job.id in self.favoured else set()
+        self.holds = [replace(h, end=inf) if h.job in late else h for h in holds]
+        found, self.holds = self.earliest(job), holds
+        return found or self.earliest(job)
+
     def room(self, job: Job, begin: float, end: float, without: Collection[str] = ()) -> Room:
         """All the time between the two. Of what is closed to it, only what `without` gives."""
-        room = through(self.nodes, [h for h in self.holds if h.job not in without], begin, end)
-        if not self.closed & uses(job):
+        holds = self.holds + ([] if self.is_let_past(job) else self.set_aside)
+        room = through(self.nodes, [h for h in holds if h.job not in without], begin, end)
+        closed = self.closed_to(job)
+        if not closed:
             return room
-        shut = through(self.nodes, self.holds, begin, end)
+        shut = through(self.nodes, holds, begin, end)
         for name, left in room.items():
             gpus = {d: of - max(shut[name].gpus[d], 0) for d, of in left.gpus.items()}
             room[name] = replace(
                 left,
-                cpus=left.cpus - shut[name].cpus * (CPUS in self.closed),
-                memory=left.memory - shut[name].memory * (MEMORY in self.closed),
-                gpus=gpus if GPUS in self.closed else left.gpus,
+                cpus=left.cpus - shut[name].cpus * (CPUS in closed),
+                memory=left.memory - shut[name].memory * (MEMORY in closed),
+                gpus=gpus if GPUS in closed else left.gpus,
             )
         return room
 
@@ -139,11 +165,23 @@ class Round(Books):
 
     def close_to_others(self, job: Job) -> None:
         """Nobody knows when it will start: what it may need is set aside, what it lacks closed."""
-        lacks = self.lacks(job)
+        lacks, kept = self.lacks(job), list[Hold]()
         if lacks != uses(job):
             shares = set_aside(self.room_now(job), empty(self.slow.nodes), job.ask)
-            self.holds += [Hold("", share, self.now, inf) for share in shares]
-        self.closed |= lacks
+            kept = [Hold("", share, self.now, inf) for share in shares]
+        if self.may_reclaim(job):
+            self.holds, self.closed = self.holds + kept, self.closed | lacks
+        else:
+            self.set_aside, self.lent = self.set_aside + kept, self.lent | lacks
+            self.borrowers.append(job.queue)
+
+    def is_let_past(self, job: Job) -> bool:
+        """Whether it need not wait for those that would borrow."""
+        return job.queue not in self.borrowers and self.may_reclaim(job)
+
+    def closed_to(self, job: Job) -> frozenset[str]:
+        closed = self.closed if self.is_let_past(job) else self.closed | self.lent
+        return closed & uses(job)
 
     # ---- who gives way (6) ----------------------------------------------------------------------
 

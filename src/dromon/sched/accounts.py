@@ -3,6 +3,7 @@
 Knows queues and amounts; knows nothing of nodes.
 """
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from dromon.sched.asks import CPUS, GPUS, MEMORY
@@ -251,18 +252,24 @@ class Accounts:
 
     # ---- caps -----------------------------------------------------------------------------------
 
-    def cap(self, job: Job, now: float, demand: Demand | None = None, jobs: int = 1) -> str | None:
-        """Which cap a job that starts now (or takes so much more) would break, in words."""
+    def cap(
+        self, job: Job, now: float, demand: Demand | None = None, jobs: int = 1,
+        coming: Sequence[Job] = (),
+    ) -> str | None:  # fmt: skip
+        """Which cap a job that starts now (or takes so much more) would break, in words; with
+        those counted for whom room is being made."""
         asked = job.shape.demand if demand is None else demand
         user = job.user
         for queue in self.tree[job.queue].path:
             if queue.has_caps:
-                text = _queue_cap(queue, user, asked, now, jobs)
+                theirs = self._below(queue, coming) if coming else coming
+                text = _queue_cap(queue, user, asked, now, jobs, theirs)
                 if text is not None:
                     return text
         limit = self.user_limits.get(user)
         if limit:
-            over = over_limit(limit, self.usage.get(user, {}), asked)
+            mine = [other for other in coming if other.user == user]
+            over = over_limit(limit, _with(self.usage.get(user, {}), mine), asked)
             if over is not None:
                 return f"user {user} may have {over} at once"
         if (self.user_rules or self.class_budgets) and GPUS in asked:
@@ -270,19 +277,25 @@ class Accounts:
                 if ledger.is_spent(now):
                     return f"user {user} has used {_spent(ledger)}"
         if jobs and self.has_guarantees and not job.preemptible:  # more members give way first
-            return self._guarantees_left(job, asked)
+            # What those have who are still to come is not theirs yet, and may come to be.
+            text = self._guarantees_left(job, asked, coming) if coming else None
+            return text or self._guarantees_left(job, asked, ())
         return None
 
-    def _guarantees_left(self, job: Job, asked: Demand) -> str | None:
+    def _below(self, queue: Queue, jobs: Sequence[Job]) -> list[Job]:
+        return [job for job in jobs if queue in self.tree[job.queue].path]
+
+    def _guarantees_left(self, job: Job, asked: Demand, coming: Sequence[Job]) -> str | None:
         """What others are promised must stay within reach: free, or held by what can be sent
         away."""
         leaf = self.tree[job.queue]
+        firmly = [other for other in coming if not other.preemptible]
         for resource in asked:
             total = self.total.get(resource, 0)
             firm = 0.0
             for queue in self.tree.values():
                 if not queue.children and queue.parent is not None:
-                    fixed = queue.fixed.get(resource, 0)
+                    fixed = _with(queue.fixed, self._below(queue, firmly)).get(resource, 0)
                     if queue is leaf:
                         fixed += asked[resource]
                     firm += min(fixed, queue.deserved.get(resource, 0.0))
@@ -291,11 +304,16 @@ class Accounts:
                 if queue.parent is not None:
                     for sibling in queue.parent.children.values():
                         if sibling is not queue:
-                            promised += _needs(sibling, resource)
+                            promised += self._needs(sibling, resource, coming)
             if promised and total - firm < promised:
                 name = "memory" if resource == MEMORY else f"{_word(resource)}s"
                 return f"{name} of other queues' guarantees are lent only to preemptible jobs"
         return None
+
+    def _needs(self, queue: Queue, resource: str, coming: Sequence[Job]) -> float:
+        used = _with(queue.usage, self._below(queue, coming)).get(resource, 0)
+        below = [self._needs(child, resource, coming) for child in queue.children.values()]
+        return max(queue.guarantee.get(resource, 0.0) - used, sum(below), 0.0)
 
 
 def add_to(sums: Demand, more: Demand, sign: int) -> None:
@@ -303,28 +321,37 @@ def add_to(sums: Demand, more: Demand, sign: int) -> None:
         sums[resource] = sums.get(resource, 0) + sign * amount
 
 
-def _needs(queue: Queue, resource: str) -> float:
-    own = queue.guarantee.get(resource, 0.0) - queue.usage.get(resource, 0)
-    return max(own, sum(_needs(child, resource) for child in queue.children.values()), 0.0)
+def _with(usage: Demand, coming: Sequence[Job]) -> Demand:
+    if not coming:
+        return usage
+    usage = dict(usage)
+    for job in coming:
+        add_to(usage, job.shape.demand, 1)
+    return usage
 
 
-def _queue_cap(queue: Queue, user: str, asked: Demand, now: float, jobs: int) -> str | None:
+def _queue_cap(
+    queue: Queue, user: str, asked: Demand, now: float, jobs: int, coming: Sequence[Job]
+) -> str | None:
     rule = queue.rule
     if not rule.is_open:
         return f"{_called(queue)} is drained"
     if queue.limit:
-        over = over_limit(queue.limit, queue.usage, asked)
+        over = over_limit(queue.limit, _with(queue.usage, coming), asked)
         if over is not None:
             return f"{_called(queue)} may have {over} at once"
-    if jobs and rule.max_running is not None and queue.running + jobs > rule.max_running:
+    running = queue.running + len(coming)
+    if jobs and rule.max_running is not None and running + jobs > rule.max_running:
         return f"{_called(queue)} may run {counted(rule.max_running, 'job')} at once"
     member = queue.members.get(user)
+    coming = [other for other in coming if other.user == user] if coming else coming
     if queue.user_limit:
-        over = over_limit(queue.user_limit, member.usage if member else {}, asked)
+        over = over_limit(queue.user_limit, _with(member.usage if member else {}, coming), asked)
         if over is not None:
             return f"{user or 'one user'} may have {over} at once in {_called(queue)}"
     most = rule.user_max_running
-    if jobs and most is not None and (member.running if member else 0) + jobs > most:
+    running = (member.running if member else 0) + len(coming)
+    if jobs and most is not None and running + jobs > most:
         return f"{user or 'one user'} may run {counted(most, 'job')} at once in {_called(queue)}"
     if GPUS in asked:
         for ledger in queue.ledgers:

@@ -1,13 +1,16 @@
 """What is kept on a node for a blocked job of which nobody can know when it will start."""
 
+from collections.abc import Iterator
+
 from dromon.sched.board import State
 from dromon.sched.job import Job, Seat
 from dromon.sched.node import Node
 from dromon.sched.plan import Plan
 
 
-def set_aside(plan: Plan, node: Node, job: Job) -> None:
-    """All that it may come to need there, as far as it is free throughout its time."""
+def set_aside(plan: Plan, node: Node, job: Job) -> Iterator[Seat]:
+    """All that it may come to need there, as far as it is free throughout its time; each is to be
+    kept before the next is asked for."""
     whole = State.whole(node)
     for role in job.shape.roles:
         if role.label is not None and role.label not in node.labels:
@@ -28,4 +31,4 @@ def set_aside(plan: Plan, node: Node, job: Job) -> None:
                 position = node.device_for(role, state.mask, state.parts)
                 if position >= 0:
                     seat.mask, seat.part = 1 << position, role.part
-            plan.keep(node, seat)
+            yield seat

@@ -4,7 +4,7 @@ A board holds what each node would have free, whatever that supposes: an empty c
 time, some jobs gone. It looks at every node it has; the node index is for what is free now.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from dromon.sched.asks import CPUS, GPUS, MEMORY, Placement, Share
 from dromon.sched.job import Role, Seat, Shape
@@ -12,6 +12,9 @@ from dromon.sched.node import WHOLE, Node
 
 Turn = Callable[[int], int]
 DIMENSIONS = frozenset({CPUS, MEMORY, GPUS})
+# Before a gang of several roles is taken not to fit:
+LOOKS = 20_000  # at nodes
+DEEPEST = 200  # members
 
 
 class State:
@@ -66,6 +69,11 @@ class State:
             return self.mask.bit_count()
         return self.mask.bit_count() + sum(WHOLE - used for used in self.parts.values()) / WHOLE
 
+    def is_like(self, other: "State") -> bool:
+        return (self.cpus, self.memory, self.mask, self.parts, self.is_whole) == (
+            other.cpus, other.memory, other.mask, other.parts, other.is_whole,
+        )  # fmt: skip
+
     def copy(self) -> "State":
         return State(self.cpus, self.memory, self.mask, dict(self.parts), self.is_whole)
 
@@ -80,6 +88,7 @@ class Board:
         self._states: dict[int, State] = {}
         self.turn = turn
         self.dimensions = dimensions  # only these are counted and taken
+        self._looks = 0  # left, in `_elsewhere`
 
     def state(self, node: Node) -> State:
         found = self._states.get(node.number)
@@ -135,9 +144,42 @@ class Board:
             found = self._fill(role, set())
             if found is None:
                 self._states = before
-                return None
+                return self._elsewhere(roles) if len(roles) > 1 else None
             seats += found
         return seats
+
+    def _elsewhere(self, roles: list[Role]) -> list[Seat] | None:
+        """Where the node that each fills best leaves no room for another role: other nodes are
+        tried, in the same order, as long as that does not take too long."""
+        members = [(role, f"{role.name}-{at}") for role in roles for at in range(role.min)]
+        self._looks = LOOKS
+        return self._seek(members, 0, set()) if len(members) <= DEEPEST else None
+
+    def _seek(self, members: list[tuple[Role, str]], at: int, shut: set[int]) -> list[Seat] | None:
+        """Seats for these from there on, the first not on a node that is shut; or nothing taken."""
+        if at == len(members):
+            return []
+        role, member = members[at]
+        is_same = at + 1 < len(members) and members[at + 1][0] is role
+        shut = set(shut)
+        while self._looks > 0 and (node := self._best(role, shut)) is not None:
+            self._looks -= len(self.nodes)
+            state = self.state(node)
+            tried = state.copy()
+            seat = self.seat(node, state, role, member)
+            state.take(seat)
+            apart = {node.number} if role.is_apart else set()
+            rest = self._seek(members, at + 1, shut | apart if is_same else set())
+            if rest is not None:
+                return [seat, *rest]
+            self._states[node.number] = tried
+            if members[-1][0] is role:
+                return None  # of one role it does not matter who is where
+            # Nor would it help if another of its role were there, or it were where it is alike.
+            shut |= {
+                n.number for n in self.nodes if n.is_like(node) and self.state(n).is_like(tried)
+            }
+        return None
 
     def _fill(self, role: Role, apart: set[int]) -> list[Seat] | None:
         seats = []
@@ -150,22 +192,25 @@ class Board:
 
     def add(self, role: Role, member: str, apart: set[int]) -> Seat | None:
         """One member, on the node that it fills best."""
+        node = self._best(role, apart if role.is_apart else ())
+        if node is None:
+            return None
+        apart.add(node.number)
+        seat = self.seat(node, self.state(node), role, member)
+        self.state(node).take(seat)
+        return seat
+
+    def _best(self, role: Role, without: Container[int]) -> Node | None:
         best: tuple[tuple[float, int, int, int], Node] | None = None
         for node in self.nodes:
-            if role.is_apart and node.number in apart:
+            if node.number in without:
                 continue
             state = self.state(node)
             if self.fits(node, state, role):
                 score = self._score(node, state)
                 if best is None or score < best[0]:
                     best = (score, node)
-        if best is None:
-            return None
-        node = best[1]
-        apart.add(node.number)
-        seat = self.seat(node, self.state(node), role, member)
-        self.state(node).take(seat)
-        return seat
+        return None if best is None else best[1]
 
     def _score(self, node: Node, state: State) -> tuple[float, int, int, int]:
         return (state.gpus_left(), state.cpus, state.memory, self.turn(node.number))

@@ -14,7 +14,7 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
 from dromon.sched.entered import Entered
 from dromon.sched.growth import grow
-from dromon.sched.job import QUEUED, Job, Role, Seat, Shape
+from dromon.sched.job import QUEUED, RUNNING, Job, Role, Seat, Shape
 from dromon.sched.later import Later
 from dromon.sched.look import Look
 from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut
@@ -76,6 +76,9 @@ class Pass(Entered):
         )  # fmt: skip
         self.blocked: list[Job] = []
         self.outlook: Outlook | None = None
+        self.borrowing: set[str] = set()  # queues of blocked ones that would borrow, for ever
+        self._held_back: set[str] = set()  # by a cap
+        self._overdue: list[Job] | None = None
         self._asked_at: dict[Shape, int] = {}
         self._hope: Shape | None = None  # of whom somebody could start, when last asked
         self._pressing: set[int] | None = None  # queues whose jobs may send others away
@@ -209,11 +212,21 @@ class Pass(Entered):
         return self.now + shape.crowd.shortest() <= plan.free_until(role, booked)
 
     def look(self, job: Job, walk: LeafWalk, forced: bool = False) -> None:
+        """Start it, hold it, or plan it: beside what is kept for borrowers, where it need not wait
+        for them."""
+        whole = self.plan
+        if self.borrowing and job.queue not in self.borrowing and self._outlook().is_within(job):
+            self.plan = whole.without_borrowers()
+        self._look(job, walk, forced)
+        if self.sought != job.id:
+            self.plan = whole
+
+    def _look(self, job: Job, walk: LeafWalk, forced: bool) -> None:
         plan = self.plan
         is_sought = self.sought == job.id
         if plan.closed & job.shape.uses and not forced:
             if not walk.has_blocked:
-                if self.accounts.cap(job, self.now) is not None:
+                if self.cap(job) is not None:
                     return self._held(job, walk, is_sought)
                 walk.has_blocked = True
                 steps = self._make_room(job, True, plan.closed & job.shape.uses)
@@ -222,11 +235,11 @@ class Pass(Entered):
             if is_sought:
                 self._remember(Look(job, "closed", ahead=self.blocked[:-1]))
             return walk.drop()
-        cap = self.accounts.cap(job, self.now)
+        cap = self.cap(job)
         if cap is not None:
             return self._held(job, walk, is_sought, cap)
         limit = self.shut.get(job.shape, inf)
-        if job.duration < limit or limit == inf:
+        if job.duration < limit or limit == inf or self.borrowing:
             seats = place_now(plan, self.turn, job)
             if seats is not None and self.later.is_in_the_way(job):
                 self.later.catch_up()
@@ -237,10 +250,27 @@ class Pass(Entered):
                     self._remember(Look(job, "starts"))
                 walk.advance()
                 return walk.reorder()
-            if not plan.reservations:  # which may be for others of the same shape
+            # What is reserved, or kept for borrowers, may be for others of the same shape.
+            if not plan.reservations and not self.borrowing:
                 self.shut[job.shape] = self._shut_from(job) if plan.bookings else 0.0
         self._block(job, walk, is_sought, forced)
         walk.advance()
+
+    def cap(self, job: Job) -> str | None:
+        """Which cap holds it, in words."""
+        coming = () if self.outlook is None and not self.cluster.promised else self._coming(job)
+        return self.accounts.cap(job, self.now, coming=coming)
+
+    def _coming(self, job: Job) -> list[Job]:
+        """Those for whom room is being made before this one, and whom no cap holds: nobody is to
+        take what a cap leaves them."""
+        expected, held = self._outlook().expected, self._held_back
+        before = (job.seq, job.id) if job.id in expected else None
+        return [
+            other for other in expected.values()
+            if other.state == QUEUED and other is not job and other.id not in held
+            and (before is None or (other.seq, other.id) < before)
+        ]  # fmt: skip
 
     def _shut_from(self, job: Job) -> float:
         """From which duration on nobody of its shape can start either."""
@@ -255,8 +285,9 @@ class Pass(Entered):
 
     def _held(self, job: Job, walk: LeafWalk, is_sought: bool, cap: str | None = None) -> None:
         """Nor may the others of its line start, for they ask as much."""
+        self._held_back.add(job.id)
         if is_sought:
-            text = cap or self.accounts.cap(job, self.now) or ""
+            text = cap or self.cap(job) or ""
             self._remember(Look(job, "held", cap=text))
         if self.accounts.has_guarantees and not job.preemptible:
             return walk.advance()  # of those behind it, some may be preemptible
@@ -272,7 +303,7 @@ class Pass(Entered):
             self._carry(job, steps)
         planned = None
         if walk.blocked < PLANNED and (is_sought or not self._is_alone()):
-            if self._may_wait(job):
+            if not (self._is_expected(job) and self._late()) and self._may_wait(job):
                 walk.blocked += 1
             elif (found := self._earliest(job)) is not None:
                 walk.blocked += 1
@@ -294,13 +325,13 @@ class Pass(Entered):
 
     def _pass_by(self, walk: LeafWalk) -> None:
         """Those at the head of a queue of shapes that cannot start now."""
-        shut, later, cap = self.shut, self.later, self.accounts.cap
+        shut, later = self.shut, self.later
         free: set[tuple[str, int, Shape, bool]] = set()  # whom no cap holds
         job = walk.next
         while job is not None and shut.get(job.shape) == 0.0:
             key = (job.user, job.priority, job.shape, job.preemptible)
             if key not in free:
-                if cap(job, self.now) is not None:
+                if self.cap(job) is not None:
                     self._held(job, walk, False)
                     job = walk.peek()
                     continue
@@ -346,7 +377,7 @@ class Pass(Entered):
         """Those to be planned of a queue that was passed over."""
         walk, found = self.order.walk(leaf), []
         while walk.blocked < PLANNED and (job := walk.peek()) is not None:
-            if self.accounts.cap(job, self.now) is not None:
+            if self.cap(job) is not None:
                 self._held(job, walk, False)
                 continue
             found.append(job)
@@ -356,7 +387,30 @@ class Pass(Entered):
 
     def _earliest(self, job: Job) -> tuple[float, list[Seat]] | None:
         self.later.catch_up()
-        return self.plan.earliest(job) if self.cluster.policy.backfills else None
+        if not self.cluster.policy.backfills:
+            return None
+        if self._is_expected(job) and (late := self._late()):
+            # Others have gone or go for it: what they leave is not to be taken by anybody while
+            # it waits for somebody who should have ended.
+            back = self.keep_late(late)
+            found = self.plan.earliest(job)
+            back()
+            if found is not None:
+                return found
+        return self.plan.earliest(job)
+
+    def _is_expected(self, job: Job) -> bool:
+        """Is room being made for it?"""
+        if self.outlook is None:
+            return job.id in self.cluster.promised
+        return job.id in self.outlook.expected
+
+    def _late(self) -> list[Job]:
+        """Those that should have ended."""
+        if self._overdue is None:
+            holding = self.cluster.holding.values()
+            self._overdue = [job for job in holding if job.end <= self.now]
+        return [job for job in self._overdue if job.state == RUNNING]
 
     def _is_alone(self) -> bool:
         """Only one job waits: it cannot stand in anybody's way."""
@@ -380,6 +434,7 @@ class Pass(Entered):
         return give_way(
             self.plan, self.later, job, self._outlook(), is_first=is_first,
             may_preempt=self.may_preempt, closed=closed, untouchable=self.untouchable,
+            coming=self._coming(job),
         )  # fmt: skip
 
     def _carry(self, job: Job, steps: list[Step]) -> None:
@@ -399,12 +454,20 @@ class Pass(Entered):
         to be, and close what it lacks."""
         plan = self.plan
         short = lacking(plan, job)
-        plan.closed |= short
-        for shape in self.accounts.waiting_shapes:
-            if shape.uses & short:
-                self.shut[shape] = 0.0
+        plans = [plan] if plan.other is None else [plan, plan.other]
+        if not self._outlook().is_within(job):  # nobody within what is deserved waits for it
+            self.borrowing.add(job.queue)
+            plan.without_borrowers()
+            plans = [plan]
+        for each in plans:
+            each.closed |= short
+        if not self.borrowing:
+            for shape in self.accounts.waiting_shapes:
+                if shape.uses & short:
+                    self.shut[shape] = 0.0
         if short == job.uses:
             return
         for node in self.cluster.nodes.values():
-            if node.is_open:
-                set_aside(plan, node, job)
+            for seat in set_aside(plan, node, job) if node.is_open else ():
+                for each in plans:
+                    each.keep(node, seat)

@@ -84,6 +84,10 @@ class Node:
                     mask &= ~(1 << self.position[id])
         self.mask |= mask & self.all
 
+    def is_like(self, other: "Node") -> bool:
+        """Whoever may be here may be there, were as much free."""
+        return (self.labels, self.kinds, self.held) == (other.labels, other.kinds, other.held)
+
     def recount(self) -> None:
         """What is free follows from what there is and who has it."""
         self.cpus, self.memory = self.total.cpus, self.total.memory

@@ -40,6 +40,7 @@ class Plan:
         self.bookings: dict[int, list[Booking]] = {}  # node number -> those on it
         self.planned: list[tuple[Job, float, float, list[Seat]]] = []
         self.closed: frozenset[str] = frozenset()
+        self.other: Plan | None = None  # see `without_borrowers`
         self._fronts: dict[tuple[object, ...], Front] = {}
         self.reservations = [r for r in cluster.rules.reservations if self._is_on(r)]
 
@@ -55,8 +56,12 @@ class Plan:
         )
 
     def book(self, job: Job, start: float, seats: Iterable[Seat]) -> None:
+        self._book(job, start, list(seats))
+        if self.other is not None:
+            self.other._book(job, start, list(seats))
+
+    def _book(self, job: Job, start: float, seats: list[Seat]) -> None:
         end = self.end(job, start)
-        seats = list(seats)
         self.planned.append((job, start, end, seats))
         for seat in seats:
             node = self.cluster.nodes[seat.node]
@@ -73,9 +78,22 @@ class Plan:
         self.bookings.setdefault(node.number, []).append(Booking(self.now, inf, seat))
         self.forget_fronts()
 
+    def without_borrowers(self) -> "Plan":
+        """The same for those who need not wait for jobs that would borrow. What is booked in one
+        is booked in both; what is closed or kept from here on, only where it is said."""
+        if self.other is None:
+            other = self.other = Plan(self.cluster, self.now, self.turn)
+            other.bookings = {number: list(found) for number, found in self.bookings.items()}
+            other.planned = list(self.planned)
+            other.closed = self.closed
+            other.other = self
+        return self.other
+
     def forget_fronts(self) -> None:
         """Nodes have changed otherwise than by a booking."""
         self._fronts = {}
+        if self.other is not None:
+            self.other._fronts = {}
 
     def _front(self, role: Role) -> Front:
         key = slot_key(role)

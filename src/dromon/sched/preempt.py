@@ -198,7 +198,7 @@ class Room:
 
 def give_way(
     plan: Plan, later: Later, job: Job, outlook: Outlook, *, is_first: bool, may_preempt: bool,
-    closed: frozenset[str], untouchable: set[str],
+    closed: frozenset[str], untouchable: set[str], coming: Sequence[Job],
 ) -> list[Step]:  # fmt: skip
     """The cheapest steps that make room for a blocked job; none when none do, or when those under
     way are enough."""
@@ -247,7 +247,7 @@ def give_way(
             steps.append(step)
             if room.fits():
                 steps = _least(room, steps, outlook)
-                if not _is_held_without(plan, job, steps):
+                if not _is_held_without(plan, job, steps, coming):
                     return steps
                 break
     for step in steps:
@@ -255,7 +255,7 @@ def give_way(
     return []
 
 
-def _is_held_without(plan: Plan, job: Job, steps: list[Step]) -> bool:
+def _is_held_without(plan: Plan, job: Job, steps: list[Step], coming: Sequence[Job]) -> bool:
     """Would a cap hold it once these have gone? What is guaranteed to their queues is then kept
     for those, not for a job that nobody could send away."""
     cluster = plan.cluster
@@ -264,7 +264,7 @@ def _is_held_without(plan: Plan, job: Job, steps: list[Step]) -> bool:
     going = {other.id: other for other, _, why in steps if why != "elastic"}
     going |= {id: cluster.jobs[id] for id in cluster.stopping}
     resumes = [cluster.suspend(other, plan.now) for other in going.values()]
-    cap = cluster.accounts.cap(job, plan.now)
+    cap = cluster.accounts.cap(job, plan.now, coming=coming)
     for resume in reversed(resumes):
         resume()
     plan.forget_fronts()

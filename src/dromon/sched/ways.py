@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dromon.sched import events
+from dromon.sched.admit import at_the_door
 from dromon.sched.asks import CPUS, GPUS, MEMORY, RoleAsk, Waiting, Way
 from dromon.sched.cluster import Cluster
 from dromon.sched.job import QUEUED, Job
@@ -30,8 +31,8 @@ def _ways(cluster: Cluster, job: Job, waiting: Waiting, now: float, seed: int) -
 def _other_asks(
     cluster: Cluster, job: Job, now: float
 ) -> Iterator[tuple[Way, events.JobSubmitted]]:
-    """The same job asking for less, for shorter, elsewhere, or with more weight."""
-    event = resubmitted(job)
+    """The same job submitted anew: asking for less, for shorter, elsewhere, or with more weight."""
+    event = resubmitted(cluster, job, now)
     for dimension in (GPUS, CPUS, MEMORY):
         asked = max((_amount(role, dimension) for role in job.ask), default=0.0)
         for less in _steps(dimension, asked):
@@ -56,10 +57,12 @@ def _other_asks(
     yield Way("priority", higher, text), replace(event, priority=higher)
 
 
-def resubmitted(job: Job) -> events.JobSubmitted:
+def resubmitted(cluster: Cluster, job: Job, now: float) -> events.JobSubmitted:
+    """It comes after all others then."""
+    seq = 1 + max(other.seq for other in cluster.jobs.values())
     return events.JobSubmitted(
-        job.id, job.seq, job.submitted, job.ask, job.priority, job.preemptible, job.user,
-        job.queue, job.max_duration, job.stop_grace, job.checkpointed, job.elastic,
+        job.id, seq, now, job.ask, job.priority, job.preemptible, job.user, job.queue,
+        job.max_duration, job.stop_grace, None, job.elastic,
     )  # fmt: skip
 
 
@@ -90,9 +93,10 @@ def starts(
 def _would(cluster: Cluster, job: Job, event: events.JobSubmitted, now: float, seed: int) -> bool:
     other = cluster.make(event)
     cluster.expect(other)
-    if cluster.never(other) is not None:
-        return False
     cluster.accounts.dequeue(job)
+    if at_the_door(cluster, other) is not None or cluster.never(other) is not None:
+        cluster.accounts.enqueue(job)
+        return False
     cluster.jobs[job.id] = other
     cluster.accounts.enqueue(other)
     promised = cluster.promised.pop(job.id, None)

@@ -9,11 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dromon.sched import events
 from dromon.sched.asks import Gpu, RoleAsk
-from dromon.sched.cluster import QUEUED, RUNNING, Cluster
+from dromon.sched.cluster import QUEUED, RUNNING, Cluster, Job
 from dromon.sched.decide import Grow, Preempt, Refuse, Shrink, Start, decide
 from dromon.sched.explain import explain
 from dromon.sched.placement import can_ever_fit
-from dromon.sched.ways import resubmitted
 
 NODES = ("n0", "n1", "n2")
 KINDS = ("t4", "a100")
@@ -154,9 +153,9 @@ class AnyCluster(RuleBasedStateMachine):
                 other.apply(events.GpuHeld(node.name, device, by))
         for job in self.cluster.running():
             if job.id not in gone and job.id != id:
-                other.apply(resubmitted(job))
+                other.apply(as_submitted(job))
                 other.apply(events.JobStarted(job.id, job.placement))
-        other.apply(resubmitted(self.cluster.jobs[id]))
+        other.apply(as_submitted(self.cluster.jobs[id]))
         return any(isinstance(d, Start) and d.job == id for d in decide(other, 0.0, 0))
 
     def what_is_known(self) -> Any:
@@ -225,6 +224,13 @@ class AnyCluster(RuleBasedStateMachine):
         queued = sorted((j for j in self.cluster.waiting()), key=lambda j: j.key)
         positions = [self.cluster.position(j.id) for j in queued]
         assert positions == list(range(1, len(queued) + 1))
+
+
+def as_submitted(job: Job) -> events.JobSubmitted:
+    return events.JobSubmitted(
+        job.id, job.seq, job.submitted, job.ask, job.priority, job.preemptible, job.user,
+        job.queue, job.max_duration, job.stop_grace, job.checkpointed, job.elastic,
+    )  # fmt: skip
 
 
 def some(usage: dict[str, int]) -> dict[str, int]:
