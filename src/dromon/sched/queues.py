@@ -72,29 +72,36 @@ class Member:
 
     __slots__ = (
         "keys", "ledgers", "lines", "name", "past", "place", "queued", "running", "share", "usage",
+        "weight",
     )  # fmt: skip
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, weight: float) -> None:
         self.name = name
+        self.weight = weight
         self.usage: Demand = {}
         self.share = 0.0
         self.running = 0
         self.queued = 0
         self.lines: dict[tuple[int, Shape], Line] = {}
         self.keys: list[Key] = []  # all of them: by priority, then who came first
-        self.place: tuple[int, float, int, str] | None = None  # among the users of the queue
+        self.place: First | None = None  # among the users of the queue
         self.ledgers: list[Ledger] = []
         self.past: Past | None = None
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key) -> bool:
+        """Is it the first now?"""
         keys = self.keys
-        if not keys or key > keys[-1]:
+        if keys and key > keys[-1]:
             keys.append(key)
-        else:
-            insort(keys, key)
+            return False
+        insort(keys, key)
+        return keys[0] == key
 
-    def remove(self, key: Key) -> None:
-        del self.keys[bisect_left(self.keys, key)]
+    def remove(self, key: Key) -> bool:
+        """Was it the first?"""
+        at = bisect_left(self.keys, key)
+        del self.keys[at]
+        return not at
 
 
 First = tuple[int, float, int, str, Member]  # by priority, share, then who came first
@@ -164,7 +171,7 @@ class Queue:
     def member(self, user: str, half_life: float | None) -> Member:
         found = self.members.get(user)
         if found is None:
-            found = self.members[user] = Member(user)
+            found = self.members[user] = Member(user, self.weights.get(user, 1.0))
             found.ledgers = [
                 Ledger(b.gpu_hours, b.per) for b in self.rule.budgets if b.of == "user"
             ]
@@ -199,38 +206,34 @@ class Queue:
             if used and amount is not None:
                 if used > amount:
                     is_over = True
-                part = used / amount if amount > 0 else float("inf")
+                part = used / amount if amount > 0 else inf
                 if part > share:
                     share = part
         if self.past is not None:
             share += self.past.share(self.usage, deserved, now)
-        self.reorder(share)
+        if share != self.share:
+            self._move(share, self.oldest)
         change = is_over - self.is_over
         self.is_over = is_over
         return change
 
     def user_share(self, member: Member, now: float) -> float:
         """Like the queue's, of what the queue deserves, by the user's weight."""
-        weight = self.weights.get(member.name, 1.0)
         share = share_of(member.usage, self.deserved)
         if member.past is not None:
             share += member.past.share(member.usage, self.deserved, now)
-        return share / weight if weight > 0 else float("inf")
+        return share / member.weight if member.weight > 0 else inf
 
     def put(self, member: Member) -> None:
         """What a user waits for, or has, has changed: its place among the others."""
-        old, place = member.place, None
+        firsts = self.firsts
+        if member.place is not None:
+            del firsts[bisect_left(firsts, member.place)]
+            member.place = None
         if member.keys:
             level, seq, id = member.keys[0]
-            place = (level, member.share, seq, id)
-        if place == old:
-            return
-        firsts = self.firsts
-        if old is not None:
-            del firsts[bisect_left(firsts, old)]
-        if place is not None:
-            firsts.insert(bisect_left(firsts, place), (level, member.share, seq, id, member))
-        member.place = place
+            place = member.place = (level, member.share, seq, id, member)
+            insort(firsts, place)
 
     def weigh_users(self, now: float) -> None:
         """With a half-life, shares change with time alone."""
@@ -265,12 +268,12 @@ class Queue:
         if job.seq < self.oldest:
             self._age(job.seq)
 
-    def left(self, job: Job) -> None:
-        if job.seq == self.oldest:
-            ages = self.ages
-            while ages and not ages[0][2].waits:
-                heappop(ages)
-            self._age(ages[0][0] if ages else NOBODY)
+    def left(self) -> None:
+        """Who has waited longest does so no more."""
+        ages = self.ages
+        while ages and not ages[0][2].waits:
+            heappop(ages)
+        self._age(ages[0][0] if ages else NOBODY)
 
     def _age(self, oldest: int) -> None:
         parent, was = self.parent, self.oldest
