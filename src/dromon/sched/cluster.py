@@ -109,6 +109,7 @@ class Cluster(Floor):
         for job in sorted(self._holding.values(), key=lambda job: (job.started, job.id)):
             self._accounts.charge(job, job.held, 1, min(job.started, event.time), 1)
             self.expect(job)
+            self.touch(job)
         self._take_over(old)
         for job in waiting:
             self.expect(job)

@@ -26,7 +26,7 @@ from dromon.sched.job import (
 )
 from dromon.sched.node import Node
 from dromon.sched.rules import Reservation, Rules
-from dromon.sched.slots import SlotTimes, slot_key
+from dromon.sched.slots import SlotTimes, recounted
 
 KEPT = 16  # kinds of members
 
@@ -96,7 +96,8 @@ class Floor:
 
     def slot_times(self, role: Role) -> SlotTimes:
         """When each node has room for such a member; the last few kinds asked for are kept."""
-        key = slot_key(role)
+        self.index.tell()
+        key = role.slot_key
         found = self._slot_times.pop(key, None)
         if found is None:
             found = SlotTimes(self.numbers, role)
@@ -222,9 +223,12 @@ class Floor:
     def _take(self, job: Job, seat: Seat) -> None:
         node = self._nodes.get(seat.node)
         if node is not None:
+            counts = node.counts
             node.take(seat)
             node.jobs[job.id] = job
             self.index.update(node)
+            if counts is not None:
+                recounted(node, counts, job, seat, True)
 
     def vacate(self, job: Job, now: float) -> None:
         """Give a running job's shares back."""
@@ -238,9 +242,12 @@ class Floor:
         for seat in job.seats:
             node = self._nodes.get(seat.node)
             if node is not None:
+                counts = node.counts
                 node.give(seat)
                 node.jobs.pop(job.id, None)
                 self.index.update(node)
+                if counts is not None:
+                    recounted(node, counts, job, seat, False)
         self._accounts.charge(job, job.held, -1, now, -1)
         job.seats, job.placement, job.held, job.going = (), NOWHERE, NOTHING, NOBODY
 

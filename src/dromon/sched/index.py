@@ -5,7 +5,7 @@ GPUs, sorted by CPUs, memory and number. Nodes with shared devices stand apart a
 one by one.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Iterator
 from math import inf
 
@@ -36,47 +36,54 @@ class NodeIndex:
     def __init__(self) -> None:
         self.groups: dict[tuple[frozenset[str], tuple[str, ...]], Group] = {}
         self.listeners: list[dict[int, Node]] = []  # told which nodes have changed
+        self._changed: dict[int, Node] = {}  # of which they were not told yet
 
     def update(self, node: Node) -> None:
         """The node has changed."""
         node.ends = node.counts = None
-        for changed in self.listeners:
-            changed[node.number] = node
-        entry = node.entry
-        if node.is_open:
-            fresh: Entry = (node.cpus, node.memory, node.number, node)
-            count = node.mask.bit_count()
-            if entry is not None:
-                if node.bucket == count and entry[0] == node.cpus and entry[1] == node.memory:
-                    return
-                self._remove(node, entry)
-            group = self.groups.get(node.group)
-            if group is None:
-                group = self.groups[node.group] = Group(*node.group)
-            node.entry = fresh
-            if node.parts:
-                node.bucket = -1
-                group.mixed[node.number] = node
+        self._changed[node.number] = node
+        entry, count = node.entry, node.mask.bit_count()
+        if entry is not None:
+            if node.is_open and node.bucket == count and entry[0] == node.cpus and (
+                entry[1] == node.memory
+            ):
                 return
-            node.bucket = count
-            while len(group.buckets) <= count:
-                group.buckets.append([])
-            bucket = group.buckets[count]
-            bucket.insert(bisect_left(bucket, fresh[:3]), fresh)
-            group.filled |= 1 << count
-        elif entry is not None:
             self._remove(node, entry)
-            node.entry = None
+        if not node.is_open:
+            return
+        group = self.groups.get(node.group)
+        if group is None:
+            group = self.groups[node.group] = Group(*node.group)
+        node.entry = entry = (node.cpus, node.memory, node.number, node)
+        if node.parts:
+            node.bucket = -1
+            group.mixed[node.number] = node
+            return
+        node.bucket = count
+        while len(group.buckets) <= count:
+            group.buckets.append([])
+        insort(group.buckets[count], entry)
+        group.filled |= 1 << count
 
     def _remove(self, node: Node, entry: Entry) -> None:
         group = self.groups[node.group]
+        node.entry = None
         if node.bucket < 0:
             del group.mixed[node.number]
             return
         bucket = group.buckets[node.bucket]
-        del bucket[bisect_left(bucket, entry[:3])]
-        if not bucket:
-            group.filled &= ~(1 << node.bucket)
+        if len(bucket) == 1:
+            bucket.clear()
+            group.filled ^= 1 << node.bucket
+        else:
+            del bucket[bisect_left(bucket, entry)]
+
+    def tell(self) -> None:
+        """Each listener which nodes have changed since the last time."""
+        if self._changed:
+            for changed in self.listeners:
+                changed.update(self._changed)
+            self._changed.clear()
 
     def most(self) -> float:
         """No node has more wholly free GPUs than this, unless it has shared ones too."""
@@ -84,7 +91,9 @@ class NodeIndex:
         for group in self.groups.values():
             if group.mixed:
                 return inf
-            most = max(most, group.filled.bit_length() - 1)
+            filled = group.filled.bit_length() - 1
+            if filled > most:
+                most = filled
         return most
 
     def with_some(self, most: int) -> list[Node] | None:

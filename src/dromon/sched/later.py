@@ -16,7 +16,7 @@ from dromon.sched.job import Job, Role, Shape
 from dromon.sched.node import Node
 from dromon.sched.plan import Plan
 from dromon.sched.queues import Queue
-from dromon.sched.slots import first_slot, slot_key
+from dromon.sched.slots import first_slot
 
 MANY = 1 << 30
 FEW = 6  # nodes with anything free; with more of them, everybody is planned at once
@@ -66,7 +66,7 @@ class Later:
         if not self.is_on() or role is None or self.plan.closed:
             return False
         if self.asks_nothing():
-            self._unasked[slot_key(role)] = role
+            self._unasked[role.slot_key] = role
             return True
         needed = self.members + members + len(self.plan.bookings)
         known = self._before.get(shape)
@@ -91,7 +91,7 @@ class Later:
         """Only while `asks_nothing`."""
         role = job.shape.plain
         assert role is not None
-        self._unasked[slot_key(role)] = role
+        self._unasked[role.slot_key] = role
         self.put_off(job, role.min)
 
     def may_come(self, node: Node, end: float) -> bool:
@@ -124,13 +124,17 @@ class Later:
         role = job.shape.plain
         assert self._live is not None
         assert role is not None
-        plan, gpus, end = self.plan, role.gpus, self.plan.now + job.duration
-        nodes = [node for node in self._live if node.mask.bit_count() >= gpus]
-        return any(
-            self._elsewhere(other, 0.0)[1] < self.members
-            for other in self._unasked.values()
-            if any(max(first_slot(node, other), plan.soon) < end for node in nodes)
-        )
+        gpus, end, unasked = role.gpus, self.plan.now + job.duration, self._unasked
+        if end <= self.plan.soon:
+            return False
+        for node in self._live:
+            if node.mask.bit_count() >= gpus:
+                for other in unasked.values():
+                    if first_slot(node, other) < end and (
+                        self._elsewhere(other, 0.0)[1] < self.members
+                    ):
+                        return True
+        return False
 
     def until(self, shape: Shape, role: Role) -> float:
         """When such a job that starts now must have ended, given that it did not fit where nothing
@@ -159,7 +163,7 @@ class Later:
     def put_off(self, job: Job, members: int) -> None:
         role = job.shape.plain
         assert role is not None
-        self._kinds[slot_key(role)] = role
+        self._kinds[role.slot_key] = role
         self.waiting.append(job)
         self.members += members
 
@@ -167,7 +171,7 @@ class Later:
         """Of its jobs nothing is known but how many members they have at most."""
         for shape in leaf.shapes:
             if shape.plain is not None:
-                self._kinds[slot_key(shape.plain)] = shape.plain
+                self._kinds[shape.plain.slot_key] = shape.plain
         self.waiting.append(leaf)
         self.members += members
 

@@ -21,7 +21,6 @@ from dromon.sched.slots import (
     SlotTimes,
     Windows,
     releases,
-    slot_key,
     slot_times,
     windows_beside,
 )  # fmt: skip
@@ -78,7 +77,7 @@ class Plan:
         self._fronts = {}
 
     def _front(self, role: Role) -> Front:
-        key = slot_key(role)
+        key = role.slot_key
         found = self._fronts.get(key)
         if found is None:
             found = self._fronts[key] = Front(self.cluster.slot_times(role))
@@ -281,7 +280,7 @@ class Plan:
 
     def _soonest(self, role: Role) -> tuple[float, list[Seat]] | None:
         """For one member, where one node has room before all others and nothing booked matters."""
-        if slot_key(role) in self._fronts:
+        if role.slot_key in self._fronts:
             return None
         times = self.cluster.slot_times(role)
         first = times.soonest()

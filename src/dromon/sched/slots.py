@@ -25,11 +25,6 @@ class Booking:
         self.seat = seat
 
 
-def slot_key(role: Role) -> tuple[object, ...]:
-    """Members of the same key have room at the same times."""
-    return (role.cpus, role.memory, role.gpus, role.kind, role.label)
-
-
 class SlotTimes:
     """For members of one kind: when each node has room for the first of them. Kept between
     decisions; only nodes that changed are looked at again."""
@@ -80,14 +75,19 @@ def first_slot(node: Node, role: Role) -> float:
     if node.held or node.parts:
         times = slot_times(node, role, 1)
         return times[0] if times else inf
-    gpus, cpus, memory = role.gpus, role.cpus, role.memory
-    if role.label is not None and role.label not in node.labels:
-        return inf
-    if not cpus and not memory and (role.kind is None or len(node.kinds) == 1):
+    if not role.is_bare:
+        if role.label is not None and role.label not in node.labels:
+            return inf
+        if role.cpus or role.memory or (role.kind is not None and len(node.kinds) > 1):
+            return _first_release(node, role)
         if role.kind is not None and role.kind not in node.kinds:
             return inf
-        counts = node.counts or counted(node)
-        return counts[gpus] if gpus < len(counts) else inf
+    counts = node.counts or counted(node)
+    return counts[role.gpus] if role.gpus < len(counts) else inf
+
+
+def _first_release(node: Node, role: Role) -> float:
+    gpus, cpus, memory = role.gpus, role.cpus, role.memory
     kind = node.kind_mask(role.kind)
     total = node.total
     if kind.bit_count() < gpus or total.cpus < cpus or total.memory < memory:
@@ -107,7 +107,7 @@ def first_slot(node: Node, role: Role) -> float:
 
 def counted(node: Node) -> list[float]:
     """When so many devices are free there, by how many; no device may be shared. Kept until the
-    node changes."""
+    node changes otherwise than `recounted` can tell."""
     mask = node.mask
     found = [NOW] * (mask.bit_count() + 1)
     for end, seats in releases(node):
@@ -116,6 +116,22 @@ def counted(node: Node) -> list[float]:
         found += [end] * (mask.bit_count() + 1 - len(found))
     node.counts = found
     return found
+
+
+def recounted(node: Node, counts: list[float], job: Job, seat: Seat, is_taken: bool) -> None:
+    """What was counted, with one seat of a job that has just been taken, or given back."""
+    if seat.part or node.held or job.going:
+        return
+    size, end = seat.mask.bit_count(), job.end
+    if is_taken:
+        del counts[:size]
+        at = bisect_left(counts, end)
+        counts[at:at] = [end] * size
+    else:
+        at = bisect_left(counts, end)
+        del counts[at : at + size]
+        counts[:0] = [NOW] * size
+    node.counts = counts
 
 
 def slot_times(node: Node, role: Role, most: int) -> list[float]:
