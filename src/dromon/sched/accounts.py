@@ -23,6 +23,7 @@ class Accounts:
         self.total: Demand = {}  # of all open nodes
         self.lines: dict[tuple[str, str, int, Shape], Line] = {}
         self.waiting_shapes: dict[Shape, None] = {}  # of those who wait, in the order they came
+        self._larger: dict[float, dict[Shape, float]] = {}  # see `larger`
         self.others = 0  # how many of these do not ask for whole devices, in one role alone
         self.over = 0  # how many queues hold more than they deserve
         self.usage: dict[str, Demand] = {}  # user -> in all queues
@@ -116,6 +117,7 @@ class Accounts:
         shape.crowd.join(job)
         if shape not in self.waiting_shapes:
             self.waiting_shapes[shape] = None
+            self._larger.clear()
             self.others += not shape.is_simple
         leaf.levels[job.priority] = leaf.levels.get(job.priority, 0) + 1
         crowd = leaf.shapes.get(shape)
@@ -145,6 +147,7 @@ class Accounts:
         shape.crowd.count -= 1
         if not shape.crowd.count:
             del self.waiting_shapes[shape]
+            self._larger.clear()
             self.others -= not shape.is_simple
         count_down(leaf.levels, job.priority)
         crowd = leaf.shapes[shape]
@@ -156,6 +159,16 @@ class Accounts:
             queue.queued -= 1
             if queue is not leaf and job.user in queue.members:
                 queue.members[job.user].queued -= 1
+
+    def larger(self, most: float) -> dict[Shape, float]:
+        """Shapes of those who wait for more devices on one node than this; from no duration on."""
+        found = self._larger.get(most)
+        if found is None:
+            found = self._larger[most] = {
+                shape: 0.0 for shape in self.waiting_shapes
+                if shape.plain is not None and shape.plain.gpus > most
+            }  # fmt: skip
+        return found
 
     # ---- those who hold -------------------------------------------------------------------------
 

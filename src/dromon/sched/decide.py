@@ -83,7 +83,8 @@ class Pass(Entered):
     def run(self) -> None:
         cluster = self.cluster
         # 1. What can never run is said, and stands in nobody's way.
-        self.decisions += [Refuse(id, why) for id, why in cluster.refused.items()]
+        if cluster.refused:
+            self.decisions += [Refuse(id, why) for id, why in cluster.refused.items()]
         # 2. Those for whom room is being made, then the others in order.
         for walk in self._walks():
             job = walk.next
@@ -104,7 +105,9 @@ class Pass(Entered):
 
     def _walks(self) -> Iterator[LeafWalk]:
         tree, refused = self.accounts.tree, self.cluster.refused
-        promised = [job for job in self.cluster.promised.values() if job.id not in refused]
+        promised = list(self.cluster.promised.values())
+        if refused:
+            promised = [job for job in promised if job.id not in refused]
         if not promised and (only := self._only()) is not None:
             walk = self.order.walk(tree[only.queue])
             walk.next = only
@@ -117,18 +120,12 @@ class Pass(Entered):
             yield walk
         if self.plan.reservations:
             yield from self._owners()
-        self._shut_out()
+        # Whoever asks for more devices than any node has free need not be tried.
+        self.shut.update(self.accounts.larger(self.cluster.index.most))
         if not self._matters():
             return
         while (found := self.order.next()) is not None:
             yield found
-
-    def _shut_out(self) -> None:
-        """Whoever asks for more devices than any node has free need not be tried."""
-        most, shut = self.cluster.index.most(), self.shut
-        for shape in self.accounts.waiting_shapes:
-            if shape.plain is not None and shape.plain.gpus > most:
-                shut[shape] = 0.0
 
     def _owners(self) -> Iterator[LeafWalk]:
         """Until the first of them that cannot start: the others wait in the common order."""
@@ -146,12 +143,12 @@ class Pass(Entered):
         if self.sought is not None or self.cluster.elastic or self._may_press():
             return True
         index, shut, hope = self.cluster.index, self.shut, self._hope
+        most = index.most
+        if not most and not self.accounts.others:  # everybody asks for a device, none is free
+            return self.may_grow
         role = None if hope is None or hope in shut else hope.plain
         if role is not None and index.may_fit(role):
             return True
-        most = index.most()
-        if not most and not self.accounts.others:  # everybody asks for a device, none is free
-            return any(job.shape.can_grow for job, _ in self.started)
         for shape in self.accounts.waiting_shapes:
             limit = shut.get(shape)
             if limit == 0.0:
@@ -168,7 +165,7 @@ class Pass(Entered):
             elif self._may_squeeze_in(shape, role):
                 return True
             shut[shape] = 0.0
-        return any(job.shape.can_grow for job, _ in self.started)
+        return self.may_grow
 
     def _may_press(self) -> bool:
         """Is there a queue still to be looked at whose jobs could send others away?"""
@@ -333,7 +330,7 @@ class Pass(Entered):
             return False
         if self.may_preempt and leaf.number in self._pressing_queues():
             return False
-        if any(job.shape.can_grow for job, _ in self.started):
+        if self.may_grow:
             return False
         most = max(shape.plain.min for shape in leaf.shapes if shape.plain is not None)
         members = PLANNED * most
@@ -360,14 +357,14 @@ class Pass(Entered):
 
     def _is_alone(self) -> bool:
         """Only one job waits: it cannot stand in anybody's way."""
-        lines = self.cluster.lines
+        lines = self.accounts.lines
         return len(lines) == 1 and len(next(iter(lines.values())).keys) == 1
 
     def _only(self) -> Job | None:
         """The only one who waits."""
         if not self._is_alone():
             return None
-        return self.cluster.jobs[next(iter(self.cluster.lines.values())).keys[0][1]]
+        return self.cluster.jobs[next(iter(self.accounts.lines.values())).keys[0][1]]
 
     def _remember(self, look: Look) -> None:
         self.look_found = look

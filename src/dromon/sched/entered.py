@@ -25,6 +25,7 @@ class Entered:
         self.now = now
         self.decisions: list[Decision] = []
         self.started: list[tuple[Job, int]] = []  # and where its decision stands
+        self.may_grow = False  # one of them, beyond what it starts with
         self.grown: list[tuple[Job, Placement]] = []
         self.stopped: list[tuple[Job, float]] = []  # and when it was to end
         self._shrunk: list[tuple[Job, frozenset[str]]] = []
@@ -36,6 +37,7 @@ class Entered:
         self.plan.forget_fronts()
         self.cluster.occupy(job, placement, self.now, seats)
         self.started.append((job, len(self.decisions)))
+        self.may_grow = self.may_grow or job.shape.can_grow
         self.untouchable.add(job.id)
         self.decisions.append(Start(job.id, placement))
 

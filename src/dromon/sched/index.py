@@ -35,6 +35,8 @@ class Group:
 class NodeIndex:
     def __init__(self) -> None:
         self.groups: dict[tuple[frozenset[str], tuple[str, ...]], Group] = {}
+        # No node has more wholly free GPUs than this, unless it has shared ones too.
+        self.most: float = -1
         self.listeners: list[dict[int, Node]] = []  # told which nodes have changed
         self._changed: dict[int, Node] = {}  # of which they were not told yet
 
@@ -58,23 +60,28 @@ class NodeIndex:
         if node.parts:
             node.bucket = -1
             group.mixed[node.number] = node
+            self.most = inf
             return
         node.bucket = count
         while len(group.buckets) <= count:
             group.buckets.append([])
         insort(group.buckets[count], entry)
         group.filled |= 1 << count
+        if count > self.most:
+            self.most = count
 
     def _remove(self, node: Node, entry: Entry) -> None:
         group = self.groups[node.group]
         node.entry = None
         if node.bucket < 0:
             del group.mixed[node.number]
+            self._find_most()
             return
         bucket = group.buckets[node.bucket]
         if len(bucket) == 1:
             bucket.clear()
             group.filled ^= 1 << node.bucket
+            self._find_most()
         else:
             del bucket[bisect_left(bucket, entry)]
 
@@ -85,16 +92,13 @@ class NodeIndex:
                 changed.update(self._changed)
             self._changed.clear()
 
-    def most(self) -> float:
-        """No node has more wholly free GPUs than this, unless it has shared ones too."""
-        most = -1
+    def _find_most(self) -> None:
+        self.most = -1
         for group in self.groups.values():
             if group.mixed:
-                return inf
-            filled = group.filled.bit_length() - 1
-            if filled > most:
-                most = filled
-        return most
+                self.most = inf
+                return
+            self.most = max(self.most, group.filled.bit_length() - 1)
 
     def with_some(self, most: int) -> list[Node] | None:
         """Nodes with wholly free GPUs; None: there are more than so many, or some are shared."""
@@ -102,15 +106,13 @@ class NodeIndex:
         for group in self.groups.values():
             if group.mixed:
                 return None
-            filled, count = group.filled >> 1, 1
+            filled = group.filled & ~1
             while filled:
-                if filled & 1:
-                    bucket = group.buckets[count]
-                    if len(found) + len(bucket) > most:
-                        return None
-                    found += [entry[3] for entry in bucket]
-                filled >>= 1
-                count += 1
+                bucket = group.buckets[(filled & -filled).bit_length() - 1]
+                if len(found) + len(bucket) > most:
+                    return None
+                found += [entry[3] for entry in bucket]
+                filled &= filled - 1
         return found
 
     def may_fit(self, role: Role) -> bool:
