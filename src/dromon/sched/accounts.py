@@ -283,18 +283,22 @@ class Accounts:
     def cap(self, job: Job, now: float, demand: Demand | None = None, jobs: int = 1) -> str | None:
         """Which cap a job that starts now (or takes so much more) would break, in words."""
         asked = job.shape.demand if demand is None else demand
-        user = job.user
         for queue in self.tree[job.queue].path:
             if queue.has_caps:
-                text = _queue_cap(queue, user, asked, now, jobs)
+                text = _queue_cap(queue, job.user, asked, now, jobs)
                 if text is not None:
                     return text
+        return self._own_cap(job, asked, now, jobs) if self.keeps_books else None
+
+    def _own_cap(self, job: Job, asked: Demand, now: float, jobs: int) -> str | None:
+        """What holds in all queues."""
+        user = job.user
         limit = self.user_limits.get(user)
         if limit:
             over = over_limit(limit, self.usage.get(user, {}), asked)
             if over is not None:
                 return f"user {user} may have {over} at once"
-        if (self.user_rules or self.class_budgets) and GPUS in asked:
+        if GPUS in asked:
             for ledger in self.user_ledgers(user, job.priority):
                 if ledger.is_spent(now):
                     return f"user {user} has used {_spent(ledger)}"
@@ -355,7 +359,7 @@ def _queue_cap(queue: Queue, user: str, asked: Demand, now: float, jobs: int) ->
     most = rule.user_max_running
     if jobs and most is not None and (member.running if member else 0) + jobs > most:
         return f"{user or 'one user'} may run {counted(most, 'job')} at once in {_called(queue)}"
-    if GPUS in asked:
+    if queue.has_budgets and GPUS in asked:
         for ledger in queue.ledgers:
             if ledger.is_spent(now):
                 return f"{_called(queue)} has used {_spent(ledger)}"

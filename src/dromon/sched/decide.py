@@ -59,6 +59,8 @@ def dry_preempt(cluster: Cluster, id: str, now: float, seed: int = 0) -> tuple[D
 
 
 class Pass(Entered):
+    __deletable__ = ("later", "order")  # so that it can be compiled
+
     def __init__(self, cluster: Cluster, now: float, seed: int, sought: str | None = None) -> None:
         self.turn = Turning(cluster, seed)
         # Where it is about one job: stop there, and remember what was found.
@@ -102,6 +104,11 @@ class Pass(Entered):
         # 4. What nobody waits for goes to gangs that can use more.
         if not self.blocked and self.sought is None:
             grow(self)
+
+    def undo(self) -> None:
+        super().undo()
+        # They know this pass in turn: nothing is to be left for the garbage collector to find.
+        del self.later, self.order
 
     def _walks(self) -> Iterator[LeafWalk]:
         tree, refused = self.accounts.tree, self.cluster.refused
@@ -307,8 +314,7 @@ class Pass(Entered):
             if walk.blocked < PLANNED:
                 walk.blocked += 1
                 later.put_off_freely(job)
-            walk.advance()
-            job = walk.peek()
+            job = walk.pass_on()
 
     def _may_wait(self, job: Job) -> bool:
         """Its planned start is not needed yet."""

@@ -46,8 +46,11 @@ class NodeIndex:
         self._changed[node.number] = node
         entry, count = node.entry, node.mask.bit_count()
         if entry is not None:
-            if node.is_open and node.bucket == count and entry[0] == node.cpus and (
-                entry[1] == node.memory
+            if (
+                node.is_open
+                and node.bucket == count
+                and entry[0] == node.cpus
+                and (entry[1] == node.memory)
             ):
                 return
             self._remove(node, entry)

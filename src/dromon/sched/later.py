@@ -91,8 +91,10 @@ class Later:
         """Only while `asks_nothing`."""
         role = job.shape.plain
         assert role is not None
-        self._unasked[role.slot_key] = role
-        self.put_off(job, role.min)
+        key = role.slot_key
+        self._unasked[key] = self._kinds[key] = role
+        self.waiting.append(job)
+        self.members += role.min
 
     def may_come(self, node: Node, end: float) -> bool:
         """Could somebody who was put off be planned there for a time before this?"""
@@ -109,7 +111,7 @@ class Later:
                 return True
             if first < end:
                 needed = self.members + len(plan.bookings) + live + self.leaving
-                if plan.nodes_before(role, first) < needed:
+                if plan.nodes_before(role, first, needed) < needed:
                     return True
         return False
 
@@ -131,7 +133,7 @@ class Later:
             if node.mask.bit_count() >= gpus:
                 for other in unasked.values():
                     if first_slot(node, other) < end and (
-                        self._elsewhere(other, 0.0)[1] < self.members
+                        self._elsewhere(other, 0.0, self.members)[1] < self.members
                     ):
                         return True
         return False
@@ -209,9 +211,10 @@ class Later:
             assert found is not None  # each has a time, or more nodes have room than are needed
             self.plan.book(job, *found)
 
-    def _elsewhere(self, role: Role, shortest: float) -> tuple[float, int, int]:
-        """For jobs no shorter than this: on how many nodes there is room before any of those that
-        have something free could be in question; and when this was found out."""
+    def _elsewhere(self, role: Role, shortest: float, enough: int = MANY) -> tuple[float, int, int]:
+        """For jobs no shorter than this: on how many nodes (where it is enough, perhaps on more)
+        there is room before any of those that have something free could be in question; and when
+        this was found out."""
         assert self._live is not None
         cluster, version = self.plan.cluster, self._version()
         offer = inf
@@ -221,7 +224,8 @@ class Later:
             return shortest, MANY, version  # each has its time somewhere, and never here
         if offer <= self.plan.soon:
             return shortest, 0, version
-        count = self.plan.nodes_before(role, offer) - len(self._live) - self.leaving
+        taken = len(self._live) + self.leaving
+        count = self.plan.nodes_before(role, offer, enough + taken) - taken
         return shortest, count, version
 
     def _offer(self, node: Node, role: Role, shortest: float) -> float:

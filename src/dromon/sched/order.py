@@ -38,7 +38,7 @@ class LeafWalk:
     only those do whose shape still fits."""
 
     def __init__(self, cluster: Cluster, leaf: Queue, now: float, shut: dict[Shape, float]) -> None:
-        self.cluster = cluster
+        self.jobs = cluster.jobs
         self.leaf = leaf
         self.now = now
         self.shut = shut
@@ -108,7 +108,7 @@ class LeafWalk:
         priority = line.priority
         aging = self.leaf.rule.aging
         if aging:
-            waited = max(0.0, self.now - self.cluster.jobs[id].submitted)
+            waited = max(0.0, self.now - self.jobs[id].submitted)
             priority += floor(aging * waited / 3600)
         heappush(self.heap, (-priority, cursor.share, seq, id, cursor))
 
@@ -147,7 +147,7 @@ class LeafWalk:
             elif is_short and not self._settle(place):
                 continue
             self.cursor = place
-            self.next = self.cluster.jobs[entry[3]]
+            self.next = self.jobs[entry[3]]
             return self.next
         return None
 
@@ -172,6 +172,30 @@ class LeafWalk:
             self._passed, self._is_dropped = self.next, False
         self.next = None
 
+    def pass_on(self) -> Job | None:
+        """The present one was looked at; the next one, at once."""
+        member, heap = self.cursor, self.heap
+        if (
+            not isinstance(member, Member)
+            or not heap
+            or self.dropped
+            or self.opened
+            or (self.seen or self.blocked >= PLANNED)
+        ):
+            self.advance()
+            return self.peek()
+        at = self.looked[member] = self.looked.get(member, 0) + 1
+        if at < len(member.keys):
+            heapreplace(heap, (*_turn(member, at), member))
+        else:
+            heappop(heap)
+        if not heap:
+            self.cursor = self.next = None
+            return None
+        self.cursor = heap[0][4]
+        self.next = self.jobs[heap[0][3]]
+        return self.next
+
     def drop(self) -> None:
         """Nor do the others of its line matter."""
         if self.cursor is not None:
@@ -194,9 +218,8 @@ class LeafWalk:
         """On to the user's next job, past those of lines that do not matter."""
         keys, at = member.keys, self.looked.get(member, 0) + 1
         if self.dropped:
-            jobs = self.cluster.jobs
             while at < len(keys):
-                job = jobs[keys[at][2]]
+                job = self.jobs[keys[at][2]]
                 if member.lines[(job.priority, job.shape)] not in self.dropped:
                     break
                 at += 1

@@ -40,7 +40,9 @@ class Plan:
         self.planned: list[tuple[Job, float, float, list[Seat]]] = []
         self.closed: frozenset[str] = frozenset()
         self._fronts: dict[tuple[object, ...], Front] = {}
-        self.reservations = [r for r in cluster.rules.reservations if self._is_on(r)]
+        self.reservations: list[Reservation] = []
+        if cluster.rules.reservations:
+            self.reservations = [r for r in cluster.rules.reservations if self._is_on(r)]
 
     def _is_on(self, reservation: Reservation) -> bool:
         if reservation.end <= self.now:
@@ -85,10 +87,10 @@ class Plan:
                 found.book(number, self.soon)
         return found
 
-    def nodes_before(self, role: Role, time: float) -> int:
+    def nodes_before(self, role: Role, time: float, enough: int) -> int:
         """On how many nodes, booked or not, one member has room before then, were nothing
-        booked."""
-        return self.cluster.slot_times(role).before(time)
+        booked; where it is enough, there may be more."""
+        return self.cluster.slot_times(role).before(time, enough)
 
     def _windows(self, number: int, times: SlotTimes) -> Windows:
         """Of a booked node."""

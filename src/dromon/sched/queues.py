@@ -50,8 +50,9 @@ class Line:
             self.shortest = job.duration
 
     def remove(self, job: Job) -> None:
-        at = bisect_left(self.keys, (job.seq, job.id))
-        del self.keys[at]
+        key, keys = (job.seq, job.id), self.keys
+        at = 0 if keys[0] == key else bisect_left(keys, key)  # the first, most often
+        del keys[at]
         del self.durations[at]
 
     def next_below(self, at: int, limit: float) -> int:
@@ -99,8 +100,9 @@ class Member:
 
     def remove(self, key: Key) -> bool:
         """Was it the first?"""
-        at = bisect_left(self.keys, key)
-        del self.keys[at]
+        keys = self.keys
+        at = 0 if keys[0] == key else bisect_left(keys, key)
+        del keys[at]
         return not at
 
 
@@ -109,10 +111,10 @@ First = tuple[int, float, int, str, Member]  # by priority, share, then who came
 
 class Queue:
     __slots__ = (
-        "ages", "came", "children", "deserved", "firsts", "fixed", "guarantee", "has_caps",
-        "has_door", "is_over", "jobs", "keeps", "ledgers", "levels", "limit", "longest", "lower",
-        "members", "name", "number", "oldest", "order", "parent", "past", "path", "queued", "rule",
-        "running", "shapes", "share", "takes_firm", "usage", "user_limit", "weights",
+        "ages", "came", "children", "deserved", "firsts", "fixed", "guarantee", "has_budgets",
+        "has_caps", "has_door", "is_over", "jobs", "keeps", "ledgers", "levels", "limit", "longest",
+        "lower", "members", "name", "number", "oldest", "order", "parent", "past", "path", "queued",
+        "rule", "running", "shapes", "share", "takes_firm", "usage", "user_limit", "weights",
     )  # fmt: skip
 
     def __init__(self, rule: QueueRule, parent: "Queue | None", number: int) -> None:
@@ -149,10 +151,10 @@ class Queue:
         self.user_limit = scaled(rule.user_limit)
         self.guarantee = scaled(rule.guarantee)
         self.ledgers = [Ledger(b.gpu_hours, b.per) for b in rule.budgets if b.of == "queue"]
+        self.has_budgets = bool(rule.budgets)
         self.has_caps = bool(
-            self.limit or self.user_limit or self.ledgers or rule.max_running is not None
+            self.limit or self.user_limit or self.has_budgets or rule.max_running is not None
             or rule.user_max_running is not None or not rule.is_open
-            or any(budget.of == "user" for budget in rule.budgets)
         )  # fmt: skip
         self.has_door = (
             not rule.is_open or rule.max_queued is not None or rule.user_max_queued is not None

@@ -64,8 +64,11 @@ class SlotTimes:
             return None
         return order[0]
 
-    def before(self, time: float) -> int:
-        """How many nodes have room before then."""
+    def before(self, time: float, enough: int) -> int:
+        """How many nodes have room before then; where it is enough, there may be more."""
+        sure = bisect_left(self.order, (time,)) - len(self.changed)
+        if sure >= enough or not self.changed:
+            return sure
         self.refresh()
         return bisect_left(self.order, (time,))
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dromon.sched import events
+from dromon.sched.admit import never
 from dromon.sched.asks import CPUS, GPUS, MEMORY, RoleAsk, Waiting, Way
 from dromon.sched.cluster import Cluster
 from dromon.sched.job import QUEUED, Job
@@ -90,7 +91,7 @@ def starts(
 def _would(cluster: Cluster, job: Job, event: events.JobSubmitted, now: float, seed: int) -> bool:
     other = cluster.make(event)
     cluster.expect(other)
-    if cluster.never(other) is not None:
+    if never(cluster, other) is not None:
         return False
     cluster.accounts.dequeue(job)
     cluster.jobs[job.id] = other
