@@ -84,7 +84,8 @@ class NodeIndex:
         if len(bucket) == 1:
             bucket.clear()
             group.filled ^= 1 << node.bucket
-            self._find_most()
+            if node.bucket == self.most:
+                self._find_most()
         else:
             del bucket[bisect_left(bucket, entry)]
 

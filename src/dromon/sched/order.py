@@ -58,17 +58,15 @@ class LeafWalk:
         leaf, opened, looked = self.leaf, self.opened, self.looked
         if leaf.past is not None:
             leaf.weigh_users(self.now)
-        heap: list[Entry] = [*leaf.firsts]
-        self.heap = heap  # for what is sorted is a heap
         if leaf.rule.aging:
             for member in leaf.members.values():
                 if member.lines and member not in opened:
                     opened[member] = [Cursor(line) for line in member.lines.values()]
+        heap: list[Entry] = [*leaf.firsts]
+        self.heap = heap  # for what is sorted is a heap
         if opened or looked:
-            heap.clear()
-            for first in leaf.firsts:
-                member = first[4]
-                at = looked.get(member, 0)
+            heap[:] = [f for f in leaf.firsts if f[4] not in looked and f[4] not in opened]
+            for member, at in looked.items():
                 if member not in opened and at < len(member.keys):
                     heappush(heap, (*_turn(member, at), member))
             for member, cursors in opened.items():

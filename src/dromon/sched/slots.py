@@ -66,9 +66,16 @@ class SlotTimes:
 
     def before(self, time: float, enough: int) -> int:
         """How many nodes have room before then; where it is enough, there may be more."""
-        sure = bisect_left(self.order, (time,)) - len(self.changed)
-        if sure >= enough or not self.changed:
-            return sure
+        at, changed = bisect_left(self.order, (time,)), self.changed
+        if not changed or at - len(changed) >= enough:
+            return at - len(changed)
+        if at >= enough:
+            sure = 0
+            for _, number in self.order[:at]:
+                if number not in changed:
+                    sure += 1
+                    if sure == enough:
+                        return sure
         self.refresh()
         return bisect_left(self.order, (time,))
 
