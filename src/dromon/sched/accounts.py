@@ -112,7 +112,7 @@ class Accounts:
         line.add(job)
         job.waits = True
         leaf.joined(job)
-        if member.add(job.key):
+        if member.add((-job.priority, job.seq, job.id)):
             leaf.put(member)
         shape.crowd.join(job)
         if shape not in self.waiting_shapes:
@@ -142,7 +142,7 @@ class Accounts:
             leaf.left()
         if not line.keys:
             del member.lines[key], self.lines[(job.queue, job.user, *key)]
-        if member.remove(job.key):
+        if member.remove((-job.priority, job.seq, job.id)):
             leaf.put(member)
         shape.crowd.count -= 1
         if not shape.crowd.count:

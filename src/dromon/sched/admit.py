@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dromon.sched import events
-from dromon.sched.accounts import over_limit
+from dromon.sched.accounts import Accounts, over_limit
 from dromon.sched.asks import Ask, Refusal
 from dromon.sched.job import Job, Role, Shape
 from dromon.sched.queues import Queue
@@ -18,13 +18,12 @@ def admit(cluster: "Cluster", event: events.JobSubmitted, now: float) -> Refusal
     """Why this job would be refused, before it is applied. `dimension` names the queue that would
     take it, if another would."""
     job = cluster.make(event)
-    text = at_the_door(cluster, job) or never(cluster, job)
+    text = at_the_door(cluster.accounts, job) or never(cluster, job)
     return None if text is None else Refusal(text, taker(cluster, job) or "")
 
 
-def at_the_door(cluster: "Cluster", job: Job) -> str | None:
+def at_the_door(accounts: Accounts, job: Job) -> str | None:
     """What is judged once, when a job comes: is its queue there, open, and not full?"""
-    accounts = cluster.accounts
     queue = accounts.tree.get(job.queue)
     if queue is None or queue.name not in accounts.named:
         if accounts.named:
@@ -32,9 +31,9 @@ def at_the_door(cluster: "Cluster", job: Job) -> str | None:
         return None
     if queue.children:
         return f"queue {queue.name} has queues of its own; jobs go to one of these"
+    if not queue.has_door:
+        return None
     for level in queue.path:
-        if not level.has_door:
-            continue
         rule = level.rule
         if not rule.is_open:
             return f"queue {level.name} is drained and takes no new jobs"

@@ -148,7 +148,7 @@ class Cluster(Floor):
         if event.id in self._jobs:
             return
         job = self.make(event)
-        job.verdict = None if event.accepted else at_the_door(self, job)
+        job.verdict = None if event.accepted else at_the_door(self._accounts, job)
         self._jobs[job.id] = job
         self.expect(job)
         self._enter(job)

@@ -113,14 +113,15 @@ class Pass(Entered):
     def _walks(self) -> Iterator[LeafWalk]:
         tree, refused = self.accounts.tree, self.cluster.refused
         promised = list(self.cluster.promised.values())
-        if refused:
+        if promised:
             promised = [job for job in promised if job.id not in refused]
+            promised.sort(key=lambda job: (job.seq, job.id))
         if not promised and (only := self._only()) is not None:
             walk = self.order.walk(tree[only.queue])
             walk.next = only
             yield walk
             return
-        for job in sorted(promised, key=lambda job: (job.seq, job.id)):
+        for job in promised:
             walk = self.order.walk(tree[job.queue])
             walk.next, walk.cursor = job, None
             walk.seen.add(job.id)
@@ -147,7 +148,9 @@ class Pass(Entered):
 
     def _matters(self) -> bool:
         """Could looking further still come to anything?"""
-        if self.sought is not None or self.cluster.elastic or self._may_press():
+        if self.sought is not None or self.cluster.elastic:
+            return True
+        if self.may_preempt and self._may_press():
             return True
         index, shut, hope = self.cluster.index, self.shut, self._hope
         most = index.most
@@ -176,8 +179,6 @@ class Pass(Entered):
 
     def _may_press(self) -> bool:
         """Is there a queue still to be looked at whose jobs could send others away?"""
-        if not self.may_preempt:
-            return False
         if not isinstance(self.order, FairOrder):
             return True
         pressing = self._pressing_queues()
@@ -330,7 +331,7 @@ class Pass(Entered):
     def _passes_over(self, leaf: Queue) -> bool:
         """Nobody there could start, and none of its planned starts is needed yet."""
         later, shut = self.later, self.shut
-        if not shut or not later.is_on() or not is_shut(leaf, shut):
+        if not shut or not is_shut(leaf, shut) or not later.is_on():
             return False
         if self.sought is not None or self.cluster.elastic:
             return False
@@ -368,7 +369,7 @@ class Pass(Entered):
 
     def _only(self) -> Job | None:
         """The only one who waits."""
-        if not self._is_alone():
+        if len(self.accounts.lines) > 1 or not self._is_alone():
             return None
         return self.cluster.jobs[next(iter(self.accounts.lines.values())).keys[0][1]]
 

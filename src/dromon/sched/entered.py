@@ -108,9 +108,11 @@ class Entered:
         for job, placement in self.grown:
             self.cluster.drop_members(job, placement, self.now)
         if not (self.stopped or self._shrunk or self.grown or self.sought):
-            made = [(job, self.decisions[at]) for job, at in self.started]
-            kept = [(job, start.placement) for job, start in made if isinstance(start, Start)]
-            return self.cluster.leave(kept, self.now)
+            for job, at in self.started:
+                start = self.decisions[at]
+                assert isinstance(start, Start)
+                self.cluster.leave(job, start.placement, self.now)
+            return
         for job, _ in reversed(self.started):
             self.cluster.vacate(job, self.now)
             job.state, job.end, job.started = QUEUED, inf, 0.0

@@ -76,12 +76,11 @@ class Floor:
             self.settle()
         return self._accounts
 
-    def leave(self, started: list[tuple[Job, Placement]], now: float) -> None:
-        """A decision's starts stay entered as they are: most likely the next events say just
-        these. Whoever looks or says anything else finds them taken back."""
-        for job, placement in started:
-            job.state, job.placement = QUEUED, NOWHERE
-            self._tentative[job.id] = (job, placement, now)
+    def leave(self, job: Job, placement: Placement, now: float) -> None:
+        """A decision's start stays entered as it is: most likely the next events say just this.
+        Whoever looks or says anything else finds it taken back."""
+        job.state, job.placement = QUEUED, NOWHERE
+        self._tentative[job.id] = (job, placement, now)
 
     def settle(self) -> None:
         """Take back what was decided and did not happen."""
@@ -192,15 +191,15 @@ class Floor:
     ) -> None:
         """`seats`: those of the placement, for `min` of each role, where they are known."""
         job.state = RUNNING
-        job.placement = dict(placement)
         job.started = now
         job.end = now + job.duration
         self._holding[job.id] = job
         if seats is None:
+            job.placement = dict(placement)
             self._seat(job)
             job.held = held_by(job, placement)
         else:
-            job.seats, job.held = tuple(seats), job.shape.demand
+            job.placement, job.seats, job.held = placement, tuple(seats), job.shape.demand
         for seat in job.seats:
             self._take(job, seat)
         self._accounts.charge(job, job.held, 1, now, 1)

@@ -44,21 +44,17 @@ class NodeIndex:
         """The node has changed."""
         node.ends = node.counts = None
         self._changed[node.number] = node
-        entry, count = node.entry, node.mask.bit_count()
-        if entry is not None:
-            if (
-                node.is_open
-                and node.bucket == count
-                and entry[0] == node.cpus
-                and (entry[1] == node.memory)
-            ):
-                return
-            self._remove(node, entry)
-        if not node.is_open:
-            return
+        entry, count, is_open = node.entry, node.mask.bit_count(), node.is_open
         group = self.groups.get(node.group)
         if group is None:
             group = self.groups[node.group] = Group(*node.group)
+        if entry is not None:
+            is_same = node.bucket == count and entry[0] == node.cpus and entry[1] == node.memory
+            if is_same and is_open:
+                return
+            self._remove(group, node, entry)
+        if not is_open:
+            return
         node.entry = entry = (node.cpus, node.memory, node.number, node)
         if node.parts:
             node.bucket = -1
@@ -73,21 +69,19 @@ class NodeIndex:
         if count > self.most:
             self.most = count
 
-    def _remove(self, node: Node, entry: Entry) -> None:
-        group = self.groups[node.group]
+    def _remove(self, group: Group, node: Node, entry: Entry) -> None:
         node.entry = None
         if node.bucket < 0:
             del group.mixed[node.number]
-            self._find_most()
-            return
+            return self._find_most()
         bucket = group.buckets[node.bucket]
-        if len(bucket) == 1:
-            bucket.clear()
-            group.filled ^= 1 << node.bucket
-            if node.bucket == self.most:
-                self._find_most()
-        else:
+        if len(bucket) > 1:
             del bucket[bisect_left(bucket, entry)]
+            return
+        bucket.clear()
+        group.filled ^= 1 << node.bucket
+        if node.bucket == self.most:
+            self._find_most()
 
     def tell(self) -> None:
         """Each listener which nodes have changed since the last time."""
@@ -149,8 +143,7 @@ class NodeIndex:
         if len(self.groups) == 1:
             for group in self.groups.values():
                 if not group.mixed:
-                    found = self._in_group(group, role, pivot, ()) if group.suits(role) else ()
-                    return next(iter(found), None)
+                    return _in_buckets(group, role, pivot, ()) if group.suits(role) else None
         best = self.best(role, pivot, turn, ())
         return None if best is None else best[1]
 
@@ -160,19 +153,25 @@ class NodeIndex:
         for node in group.mixed.values():
             if node.number not in without and fits(node, role):
                 yield node
-        filled = group.filled >> role.gpus
-        count = role.gpus
-        while filled:
-            if filled & 1:
-                found = _first(group.buckets[count], role, pivot, without)
-                if found is not None:
-                    yield found
-                    return
-            filled >>= 1
-            count += 1
+        found = _in_buckets(group, role, pivot, without)
+        if found is not None:
+            yield found
+
+
+def _in_buckets(group: Group, role: Role, pivot: int, without: Container[int]) -> Node | None:
+    filled = group.filled >> role.gpus << role.gpus
+    while filled:
+        bucket = group.buckets[(filled & -filled).bit_length() - 1]
+        found = _first(bucket, role, pivot, without)
+        if found is not None:
+            return found
+        filled &= filled - 1
+    return None
 
 
 def fits(node: Node, role: Role) -> bool:
+    if role.is_bare:
+        return node.mask.bit_count() >= role.gpus
     return (
         node.cpus >= role.cpus
         and node.memory >= role.memory

@@ -156,10 +156,11 @@ class Queue:
             self.limit or self.user_limit or self.has_budgets or rule.max_running is not None
             or rule.user_max_running is not None or not rule.is_open
         )  # fmt: skip
-        self.has_door = (
-            not rule.is_open or rule.max_queued is not None or rule.user_max_queued is not None
-        )
         above = self.parent
+        self.has_door: bool = (
+            not rule.is_open or rule.max_queued is not None or rule.user_max_queued is not None
+            or (above is not None and above.has_door)
+        )  # fmt: skip
         self.longest: float = min(
             inf if rule.max_duration is None else rule.max_duration,
             inf if above is None else above.longest,
