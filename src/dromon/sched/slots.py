@@ -1,6 +1,7 @@
 """When nodes have room for members of one kind, from when their jobs are expected to end."""
 
-from bisect import bisect_left, insort
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from math import inf
@@ -34,50 +35,69 @@ class SlotTimes:
         self.nodes = nodes
         self.changed: dict[int, Node] = dict(nodes)
         self.times: dict[int, float] = {}
-        self.order: list[tuple[float, int]] = []  # (time, node number), soonest first
+        # When nodes have room, soonest first, and their numbers beside it; packed, for they are
+        # searched all the time.
+        self.moments = array("d")
+        self.numbers: list[int] = []
 
     def refresh(self) -> None:
         if not self.changed:
             return
-        times, order = self.times, self.order
+        times, role, nodes = self.times, self.role, self.nodes
         is_new = not times
         for number, node in self.changed.items():
-            first = inf
-            if node.is_open and self.nodes.get(number) is node:
-                first = first_slot(node, self.role)
+            is_there = node.is_open and nodes.get(number) is node
+            first = first_slot(node, role) if is_there else inf
             before = times.get(number, inf)
             if before != first:
                 times[number] = first
-                if before < inf:
-                    del order[bisect_left(order, (before, number))]
-                if first < inf and not is_new:
-                    insort(order, (first, number))
+                if not is_new:
+                    self._move(number, before, first)
         if is_new:
-            self.order = sorted((time, number) for number, time in times.items() if time < inf)
+            order = sorted((time, number) for number, time in times.items() if time < inf)
+            self.moments = array("d", [time for time, _ in order])
+            self.numbers = [number for _, number in order]
         self.changed.clear()
+
+    def _move(self, number: int, before: float, first: float) -> None:
+        if before < inf:
+            at = self._at(before, number)
+            del self.moments[at]
+            del self.numbers[at]
+        if first < inf:
+            at = self._at(first, number)
+            self.moments.insert(at, first)
+            self.numbers.insert(at, number)
+
+    def _at(self, time: float, number: int) -> int:
+        moments, numbers = self.moments, self.numbers
+        at = bisect_left(moments, time)
+        if at < len(numbers) and moments[at] == time and numbers[at] < number:
+            at = bisect_left(numbers, number, at, bisect_right(moments, time, at))
+        return at
 
     def soonest(self) -> tuple[float, int] | None:
         """The one node that has room before all others; None: there are several, or none."""
         self.refresh()
-        order = self.order
-        if not order or (len(order) > 1 and order[1][0] <= order[0][0]):
+        moments = self.moments
+        if not moments or (len(moments) > 1 and moments[1] <= moments[0]):
             return None
-        return order[0]
+        return moments[0], self.numbers[0]
 
     def before(self, time: float, enough: int) -> int:
         """How many nodes have room before then; where it is enough, there may be more."""
-        at, changed = bisect_left(self.order, (time,)), self.changed
+        at, changed = bisect_left(self.moments, time), self.changed
         if not changed or at - len(changed) >= enough:
             return at - len(changed)
         if at >= enough:
             sure = 0
-            for _, number in self.order[:at]:
+            for number in self.numbers[:at]:
                 if number not in changed:
                     sure += 1
                     if sure == enough:
                         return sure
         self.refresh()
-        return bisect_left(self.order, (time,))
+        return bisect_left(self.moments, time)
 
 
 def first_slot(node: Node, role: Role) -> float:
@@ -218,9 +238,9 @@ class Front:
 
     def free(self, bookings: dict[int, list[Booking]]) -> Iterator[tuple[float, int]]:
         """(time, node number) of those not booked, soonest first."""
-        for entry in self.times.order:
-            if entry[1] not in bookings:
-                yield entry
+        for time, number in zip(self.times.moments, self.times.numbers, strict=True):
+            if number not in bookings:
+                yield time, number
 
     def booked_until(self, time: float, look: Callable[[int], Windows]) -> list[int]:
         """Booked nodes that have room by then for a member, be it short."""
