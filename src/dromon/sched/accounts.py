@@ -283,11 +283,10 @@ class Accounts:
     def cap(self, job: Job, now: float, demand: Demand | None = None, jobs: int = 1) -> str | None:
         """Which cap a job that starts now (or takes so much more) would break, in words."""
         asked = job.shape.demand if demand is None else demand
-        for queue in self.tree[job.queue].path:
-            if queue.has_caps:
-                text = _queue_cap(queue, job.user, asked, now, jobs)
-                if text is not None:
-                    return text
+        for queue in self.tree[job.queue].capped:
+            text = _queue_cap(queue, job.user, asked, now, jobs)
+            if text is not None:
+                return text
         return self._own_cap(job, asked, now, jobs) if self.keeps_books else None
 
     def _own_cap(self, job: Job, asked: Demand, now: float, jobs: int) -> str | None:

@@ -173,13 +173,8 @@ class LeafWalk:
     def pass_on(self) -> Job | None:
         """The present one was looked at; the next one, at once."""
         member, heap = self.cursor, self.heap
-        if (
-            not isinstance(member, Member)
-            or not heap
-            or self.dropped
-            or self.opened
-            or (self.seen or self.blocked >= PLANNED)
-        ):
+        is_plain = not (self.opened or self.dropped or self.seen) and self.blocked < PLANNED
+        if not is_plain or not heap or not isinstance(member, Member):
             self.advance()
             return self.peek()
         at = self.looked[member] = self.looked.get(member, 0) + 1

@@ -111,10 +111,11 @@ First = tuple[int, float, int, str, Member]  # by priority, share, then who came
 
 class Queue:
     __slots__ = (
-        "ages", "came", "children", "deserved", "firsts", "fixed", "guarantee", "has_budgets",
-        "has_caps", "has_door", "is_over", "jobs", "keeps", "ledgers", "levels", "limit", "longest",
-        "lower", "members", "name", "number", "oldest", "order", "parent", "past", "path", "queued",
-        "rule", "running", "shapes", "share", "takes_firm", "usage", "user_limit", "weights",
+        "ages", "came", "capped", "children", "deserved", "firsts", "fixed", "guarantee",
+        "has_budgets", "has_caps", "has_door", "is_over", "jobs", "keeps", "ledgers", "levels",
+        "limit", "longest", "lower", "members", "name", "number", "oldest", "order", "parent",
+        "past", "path", "queued", "rule", "running", "shapes", "share", "takes_firm", "usage",
+        "user_limit", "weights",
     )  # fmt: skip
 
     def __init__(self, rule: QueueRule, parent: "Queue | None", number: int) -> None:
@@ -157,6 +158,7 @@ class Queue:
             or rule.user_max_running is not None or not rule.is_open
         )  # fmt: skip
         above = self.parent
+        self.capped = tuple([queue for queue in self.path if queue.has_caps])  # own ones first
         self.has_door: bool = (
             not rule.is_open or rule.max_queued is not None or rule.user_max_queued is not None
             or (above is not None and above.has_door)
