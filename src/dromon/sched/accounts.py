@@ -284,9 +284,10 @@ class Accounts:
         """Which cap a job that starts now (or takes so much more) would break, in words."""
         asked = job.shape.demand if demand is None else demand
         for queue in self.tree[job.queue].capped:
-            text = _queue_cap(queue, job.user, asked, now, jobs)
-            if text is not None:
-                return text
+            if queue.has_rare_caps or not queue.keeps_limits(job.user, asked):
+                text = _queue_cap(queue, job.user, asked, now, jobs)
+                if text is not None:
+                    return text
         return self._own_cap(job, asked, now, jobs) if self.keeps_books else None
 
     def _own_cap(self, job: Job, asked: Demand, now: float, jobs: int) -> str | None:
@@ -358,7 +359,7 @@ def _queue_cap(queue: Queue, user: str, asked: Demand, now: float, jobs: int) ->
     most = rule.user_max_running
     if jobs and most is not None and (member.running if member else 0) + jobs > most:
         return f"{user or 'one user'} may run {counted(most, 'job')} at once in {_called(queue)}"
-    if queue.has_budgets and GPUS in asked:
+    if GPUS in asked:
         for ledger in queue.ledgers:
             if ledger.is_spent(now):
                 return f"{_called(queue)} has used {_spent(ledger)}"

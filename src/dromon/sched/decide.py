@@ -99,7 +99,7 @@ class Pass(Entered):
                 self._pass_by(walk)
                 continue
             self.look(job, walk)
-            if (self.started and self._is_alone()) or not self._matters():
+            if not self._matters() or (self.started and self._is_alone()):
                 break
         # 4. What nobody waits for goes to gangs that can use more.
         if not self.blocked and self.sought is None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 from math import inf
 
-from dromon.sched.job import Crowd, Demand, Job, Key, Shape
+from dromon.sched.job import NOTHING, Crowd, Demand, Job, Key, Shape
 from dromon.sched.rules import ROOT, Amounts, QueueRule, Rules
 from dromon.sched.usage import Ledger, Past, share_of
 
@@ -112,10 +112,10 @@ First = tuple[int, float, int, str, Member]  # by priority, share, then who came
 class Queue:
     __slots__ = (
         "ages", "came", "capped", "children", "deserved", "firsts", "fixed", "guarantee",
-        "has_budgets", "has_caps", "has_door", "is_over", "jobs", "keeps", "ledgers", "levels",
-        "limit", "longest", "lower", "members", "name", "number", "oldest", "order", "parent",
-        "past", "path", "queued", "rule", "running", "shapes", "share", "takes_firm", "usage",
-        "user_limit", "weights",
+        "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps", "ledgers", "levels",
+        "limit", "limits", "longest", "lower", "members", "name", "number", "oldest", "order",
+        "parent", "past", "path", "queued", "rule", "running", "shapes", "share", "takes_firm",
+        "usage", "user_limit", "weights",
     )  # fmt: skip
 
     def __init__(self, rule: QueueRule, parent: "Queue | None", number: int) -> None:
@@ -152,11 +152,15 @@ class Queue:
         self.user_limit = scaled(rule.user_limit)
         self.guarantee = scaled(rule.guarantee)
         self.ledgers = [Ledger(b.gpu_hours, b.per) for b in rule.budgets if b.of == "queue"]
-        self.has_budgets = bool(rule.budgets)
-        self.has_caps = bool(
-            self.limit or self.user_limit or self.has_budgets or rule.max_running is not None
-            or rule.user_max_running is not None or not rule.is_open
+        self.limits = [
+            (resource, self.limit.get(resource, inf), self.user_limit.get(resource, inf))
+            for resource in {**self.limit, **self.user_limit}
+        ]
+        self.has_rare_caps = bool(
+            rule.budgets or rule.max_running is not None or rule.user_max_running is not None
+            or not rule.is_open
         )  # fmt: skip
+        self.has_caps = bool(self.limits or self.has_rare_caps)
         above = self.parent
         self.capped = tuple([queue for queue in self.path if queue.has_caps])  # own ones first
         self.has_door: bool = (
@@ -183,6 +187,18 @@ class Queue:
             if half_life:
                 found.past = Past(half_life)
         return found
+
+    def keeps_limits(self, user: str, asked: Demand) -> bool:
+        """May the queue, and this user in it, have so much more?"""
+        member = self.members.get(user)
+        usage, own = self.usage, NOTHING if member is None else member.usage
+        for resource, most, user_most in self.limits:
+            more = asked.get(resource)
+            if more and (
+                usage.get(resource, 0) + more > most or own.get(resource, 0) + more > user_most
+            ):
+                return False
+        return True
 
     def may_press(self, any_over: bool, less: Mapping[int, Demand]) -> bool:
         """Could somebody who waits here send others away: lesser ones of this queue, or those of
