@@ -274,9 +274,8 @@ class Accounts:
 
     def refresh(self, now: float) -> None:
         """With a half-life, shares change with time alone."""
-        if self.rules.half_life:
-            for queue in self.tree.values():
-                queue.reorder(queue.own_share(now))
+        for queue in self.tree.values():
+            queue.reorder(queue.own_share(now))
 
     # ---- caps -----------------------------------------------------------------------------------
 

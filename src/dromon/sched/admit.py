@@ -65,7 +65,7 @@ def never(cluster: "Cluster", job: Job) -> str | None:
         over = over_limit(limit, {}, job.shape.demand)
         if over is not None:
             return f"user {job.user} may have at most {over} at once"
-    if not cluster.nodes:
+    if not cluster.numbers:
         return None  # nobody can be refused before it is known what there is
     shape = job.shape
     if shape.verdict_of != cluster.nodes_version:

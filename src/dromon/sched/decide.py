@@ -29,7 +29,7 @@ __all__ = ["Decision", "Grow", "Preempt", "Refuse", "Shrink", "Start", "decide",
 
 
 def decide(cluster: Cluster, now: float, seed: int) -> tuple[Decision, ...]:
-    if not cluster.nodes:
+    if not cluster.numbers:
         return ()  # nobody can be refused before it is known what there is
     cluster.review()
     if cluster.policy.preemption == REPACK:
@@ -69,7 +69,8 @@ class Pass(Entered):
         self.later = Later(self.plan, self._jobs_of, self.as_before)
         self.shut: dict[Shape, float] = {}  # shape -> duration from which on it cannot start now
         self.accounts = cluster.accounts
-        self.accounts.refresh(now)
+        if cluster.rules.half_life:
+            self.accounts.refresh(now)
         policy = cluster.policy
         self.may_preempt = policy.preemption == PRIORITY
         self.order: FairOrder | OneLine = (
@@ -102,7 +103,8 @@ class Pass(Entered):
             if not self._matters() or (self.started and self._is_alone()):
                 break
         # 4. What nobody waits for goes to gangs that can use more.
-        if not self.blocked and self.sought is None:
+        may_grow = self.may_grow or bool(cluster.elastic)
+        if may_grow and not self.blocked and self.sought is None:
             grow(self)
 
     def undo(self) -> None:
@@ -116,7 +118,7 @@ class Pass(Entered):
         if promised:
             promised = [job for job in promised if job.id not in refused]
             promised.sort(key=lambda job: (job.seq, job.id))
-        if not promised and (only := self._only()) is not None:
+        if not promised and len(self.accounts.lines) == 1 and (only := self._only()) is not None:
             walk = self.order.walk(tree[only.queue])
             walk.next = only
             yield walk
@@ -240,7 +242,6 @@ class Pass(Entered):
                 self.start(job, seats)
                 if is_sought:
                     self._remember(Look(job, "starts"))
-                walk.advance()
                 return walk.reorder()
             if not plan.reservations:  # which may be for others of the same shape
                 self.shut[job.shape] = self._shut_from(job) if plan.bookings else 0.0
@@ -369,7 +370,7 @@ class Pass(Entered):
 
     def _only(self) -> Job | None:
         """The only one who waits."""
-        if len(self.accounts.lines) > 1 or not self._is_alone():
+        if not self._is_alone():
             return None
         return self.cluster.jobs[next(iter(self.accounts.lines.values())).keys[0][1]]
 

@@ -19,7 +19,6 @@ class Growing(Protocol):
     plan: Plan
     turn: Turning
     started: list[tuple[Job, int]]
-    may_grow: bool
     decisions: list[Decision]
 
     def extend(self, job: Job, placement: Placement) -> None: ...
@@ -27,8 +26,6 @@ class Growing(Protocol):
 
 def grow(passage: Growing) -> None:
     """Running gangs first, the oldest first; then those that are only just starting."""
-    if not passage.cluster.elastic and not passage.may_grow:
-        return
     starting = [job for job, _ in passage.started if job.shape.can_grow]
     fresh = {job.id for job in starting}
     running = [

@@ -151,6 +151,8 @@ class Later:
     def _version(self) -> int:
         """Changes with each booking where something is free."""
         bookings = self.plan.bookings
+        if not bookings:
+            return 0
         return sum(len(bookings.get(node.number, ())) for node in self._live or ())
 
     def goes(self, told: int, seats: int) -> None:

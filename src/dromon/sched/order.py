@@ -111,7 +111,8 @@ class LeafWalk:
         heappush(self.heap, (-priority, cursor.share, seq, id, cursor))
 
     def reorder(self) -> None:
-        """Somebody has started, so users' shares are not what they were."""
+        """The present one has started, so users' shares are not what they were."""
+        self.advance()
         self.heap = None
 
     def peek(self) -> Job | None:

@@ -60,8 +60,8 @@ class Line:
         if self.shortest >= limit:
             return -1
         durations = self.durations
-        for index in range(at, len(durations)):
-            if durations[index] < limit:
+        for index, duration in enumerate(durations[at:] if at else durations, at):
+            if duration < limit:
                 return index
         if at == 0:
             self.shortest = min(durations, default=float("inf"))
