@@ -23,7 +23,7 @@ class Accounts:
         self.total: Demand = {}  # of all open nodes
         self.lines: dict[tuple[str, str, int, Shape], Line] = {}
         self.waiting_shapes: dict[Shape, None] = {}  # of those who wait, in the order they came
-        self._larger: dict[float, dict[Shape, float]] = {}  # see `larger`
+        self._larger: dict[int, dict[Shape, float]] = {}  # see `larger`
         self.others = 0  # how many of these do not ask for whole devices, in one role alone
         self.over = 0  # how many queues hold more than they deserve
         self.usage: dict[str, Demand] = {}  # user -> in all queues
@@ -160,7 +160,7 @@ class Accounts:
             if queue is not leaf and job.user in queue.members:
                 queue.members[job.user].queued -= 1
 
-    def larger(self, most: float) -> dict[Shape, float]:
+    def larger(self, most: int) -> dict[Shape, float]:
         """Shapes of those who wait for more devices on one node than this; from no duration on."""
         found = self._larger.get(most)
         if found is None:

@@ -7,11 +7,11 @@ one by one.
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Iterator
-from math import inf
 
 from dromon.sched.job import Role
 from dromon.sched.node import Node
 
+MANY = 1 << 30
 Entry = tuple[int, int, int, Node]
 Score = tuple[float, int, int, int]  # GPUs, CPUs, memory left, number in turn
 
@@ -36,7 +36,7 @@ class NodeIndex:
     def __init__(self) -> None:
         self.groups: dict[tuple[frozenset[str], tuple[str, ...]], Group] = {}
         # No node has more wholly free GPUs than this, unless it has shared ones too.
-        self.most: float = -1
+        self.most = -1
         self.listeners: list[dict[int, Node]] = []  # told which nodes have changed
         self._changed: dict[int, Node] = {}  # of which they were not told yet
 
@@ -59,7 +59,7 @@ class NodeIndex:
         if node.parts:
             node.bucket = -1
             group.mixed[node.number] = node
-            self.most = inf
+            self.most = MANY
             return
         node.bucket = count
         while len(group.buckets) <= count:
@@ -94,7 +94,7 @@ class NodeIndex:
         self.most = -1
         for group in self.groups.values():
             if group.mixed:
-                self.most = inf
+                self.most = MANY
                 return
             self.most = max(self.most, group.filled.bit_length() - 1)
 
