@@ -180,7 +180,8 @@ class LeafWalk:
             return self.peek()
         at = self.looked[member] = self.looked.get(member, 0) + 1
         if at < len(member.keys):
-            heapreplace(heap, (*_turn(member, at), member))
+            level, seq, id = member.keys[at]
+            heapreplace(heap, (level, member.share, seq, id, member))
         else:
             heappop(heap)
         if not heap:
