@@ -9,7 +9,7 @@ from typing import TypeVar
 from dromon.sched.asks import CPUS, GPUS, MEMORY
 from dromon.sched.events import Used
 from dromon.sched.job import Crowd, Demand, Job, Shape
-from dromon.sched.queues import Line, Queue, add, build, divide, scaled
+from dromon.sched.queues import Line, Member, Queue, add, build, divide, scaled
 from dromon.sched.rules import ROOT, Budget, QueueRule, Rules, UserRule
 from dromon.sched.usage import Ledger, Past
 from dromon.units import counted, format_size
@@ -24,6 +24,7 @@ class Accounts:
         self.total: Demand = {}  # of all open nodes
         self.lines: dict[tuple[str, str, int, Shape], Line] = {}
         self.waiting_shapes: dict[Shape, None] = {}  # of those who wait, in the order they came
+        self._larger: dict[int, dict[Shape, float]] = {}  # see `larger`
         self.others = 0  # how many of these do not ask for whole devices, in one role alone
         self.over = 0  # how many queues hold more than they deserve
         self.usage: dict[str, Demand] = {}  # user -> in all queues
@@ -43,6 +44,10 @@ class Accounts:
             if rule.user_budget is not None
         }  # fmt: skip
         self.has_guarantees = any(rule.guarantee for rule in rules.queues)
+        self.keeps_books = bool(
+            rules.half_life or self.has_guarantees or self.user_limits or self.user_rules
+            or self.class_budgets or any(rule.budgets for rule in rules.queues)
+        )  # fmt: skip
         self.ledgers = {}
         weights = {rule.name: rule.weight for rule in rules.users}
         for queue in self.tree.values():
@@ -97,27 +102,28 @@ class Accounts:
     # ---- those who wait -------------------------------------------------------------------------
 
     def enqueue(self, job: Job) -> None:
-        leaf = self.leaf(job.queue)
-        member = leaf.member(job.user, self.rules.half_life)
-        key = (job.priority, job.shape)
+        leaf = self.tree.get(job.queue) or self.leaf(job.queue)
+        member = leaf.members.get(job.user) or leaf.member(job.user, self.rules.half_life)
+        shape = job.shape
+        key = (job.priority, shape)
         line = member.lines.get(key)
         if line is None:
-            line = member.lines[key] = Line(job.shape, job.priority, job.user)
+            line = member.lines[key] = Line(shape, job.priority, job.user)
             self.lines[(job.queue, job.user, *key)] = line
         line.add(job)
         job.waits = True
         leaf.joined(job)
-        member.add(job.key)
-        if member.keys[0][2] == job.id:
+        if member.add((-job.priority, job.seq, job.id)):
             leaf.put(member)
-        job.shape.crowd.join(job)
-        if job.shape not in self.waiting_shapes:
-            self.waiting_shapes[job.shape] = None
-            self.others += not job.shape.is_simple
+        shape.crowd.join(job)
+        if shape not in self.waiting_shapes:
+            self.waiting_shapes[shape] = None
+            self._larger.clear()
+            self.others += not shape.is_simple
         leaf.levels[job.priority] = leaf.levels.get(job.priority, 0) + 1
-        crowd = leaf.shapes.get(job.shape)
+        crowd = leaf.shapes.get(shape)
         if crowd is None:
-            crowd = leaf.shapes[job.shape] = Crowd()
+            crowd = leaf.shapes[shape] = Crowd()
         crowd.join(job)
         member.queued += 1
         for queue in leaf.path:
@@ -128,29 +134,42 @@ class Accounts:
     def dequeue(self, job: Job) -> None:
         leaf = self.tree[job.queue]
         member = leaf.members[job.user]
-        key = (job.priority, job.shape)
+        shape = job.shape
+        key = (job.priority, shape)
         line = member.lines[key]
         line.remove(job)
         job.waits = False
-        leaf.left(job)
+        if job.seq == leaf.oldest:
+            leaf.left()
         if not line.keys:
             del member.lines[key], self.lines[(job.queue, job.user, *key)]
-        member.remove(job.key)
-        leaf.put(member)
-        job.shape.crowd.count -= 1
-        if not job.shape.crowd.count:
-            del self.waiting_shapes[job.shape]
-            self.others -= not job.shape.is_simple
+        if member.remove((-job.priority, job.seq, job.id)):
+            leaf.put(member)
+        shape.crowd.count -= 1
+        if not shape.crowd.count:
+            del self.waiting_shapes[shape]
+            self._larger.clear()
+            self.others -= not shape.is_simple
         count_down(leaf.levels, job.priority)
-        crowd = leaf.shapes[job.shape]
+        crowd = leaf.shapes[shape]
         crowd.count -= 1
         if not crowd.count:
-            del leaf.shapes[job.shape]
+            del leaf.shapes[shape]
         member.queued -= 1
         for queue in leaf.path:
             queue.queued -= 1
             if queue is not leaf and job.user in queue.members:
                 queue.members[job.user].queued -= 1
+
+    def larger(self, most: int) -> dict[Shape, float]:
+        """Shapes of those who wait for more devices on one node than this; from no duration on."""
+        found = self._larger.get(most)
+        if found is None:
+            found = self._larger[most] = {
+                shape: 0.0 for shape in self.waiting_shapes
+                if shape.plain is not None and shape.plain.gpus > most
+            }  # fmt: skip
+        return found
 
     # ---- those who hold -------------------------------------------------------------------------
 
@@ -166,36 +185,46 @@ class Accounts:
             leaf.jobs.pop(job.id, None)
             if job.preemptible:
                 count_down(leaf.lower, job.priority)
-        is_firm = self.has_guarantees and not job.preemptible
+        if self.keeps_books:
+            self._note(leaf, job, demand, sign, now)
         for queue in leaf.path:
             usage = queue.usage
-            if queue.past is not None:
-                queue.past.settle(usage, now)
-            add_to(usage, demand, sign)
+            for resource, amount in demand.items():
+                usage[resource] = usage.get(resource, 0) + sign * amount
             queue.running += jobs
-            for ledger in queue.ledgers:
-                ledger.change(demand, sign, now)
-            if is_firm:
-                add_to(queue.fixed, demand, sign)
             if queue is leaf or queue.has_caps:
                 member = queue.members.get(user) or queue.member(user, self.rules.half_life)
                 usage = member.usage
-                if member.past is not None:
-                    member.past.settle(usage, now)
-                add_to(usage, demand, sign)
+                for resource, amount in demand.items():
+                    usage[resource] = usage.get(resource, 0) + sign * amount
                 member.running += jobs
-                for ledger in member.ledgers:
-                    ledger.change(demand, sign, now)
-                if queue is leaf:
-                    member.share = leaf.user_share(member, now)
-                    leaf.put(member)
             if queue.parent is not None:
                 self.over += queue.weigh(now)
+        member = leaf.members[user]
+        share = leaf.user_share(member, now)
+        if share != member.share:
+            member.share = share
+            if member.keys:
+                leaf.put(member)
+
+    def _note(self, leaf: Queue, job: Job, demand: Demand, sign: int, now: float) -> None:
+        """Before what is held changes: how much was used until now, and what else is counted."""
+        is_firm = self.has_guarantees and not job.preemptible
+        for queue in leaf.path:
+            holders: list[Queue | Member] = [queue]
+            if queue is leaf or queue.has_caps:
+                holders.append(queue.member(job.user, self.rules.half_life))
+            for holder in holders:
+                if holder.past is not None:
+                    holder.past.settle(holder.usage, now)
+                for ledger in holder.ledgers:
+                    ledger.change(demand, sign, now)
+            if is_firm:
+                add_to(queue.fixed, demand, sign)
         if self.user_limits:
-            add_to(self.usage.setdefault(user, {}), demand, sign)
-        if self.user_rules or self.class_budgets:
-            for ledger in self.user_ledgers(user, job.priority):
-                ledger.change(demand, sign, now)
+            add_to(self.usage.setdefault(job.user, {}), demand, sign)
+        for ledger in self.user_ledgers(job.user, job.priority):
+            ledger.change(demand, sign, now)
 
     def remember(self, event: Used) -> None:
         """What was held between two times that are over."""
@@ -246,9 +275,8 @@ class Accounts:
 
     def refresh(self, now: float) -> None:
         """With a half-life, shares change with time alone."""
-        if self.rules.half_life:
-            for queue in self.tree.values():
-                queue.reorder(queue.own_share(now))
+        for queue in self.tree.values():
+            queue.reorder(queue.own_share(now))
 
     # ---- caps -----------------------------------------------------------------------------------
 
@@ -259,20 +287,26 @@ class Accounts:
         """Which cap a job that starts now (or takes so much more) would break, in words; with
         those counted for whom room is being made."""
         asked = job.shape.demand if demand is None else demand
-        user = job.user
-        for queue in self.tree[job.queue].path:
-            if queue.has_caps:
+        for queue in self.tree[job.queue].capped:
+            if queue.has_rare_caps or coming or not queue.keeps_limits(job.user, asked):
                 theirs = self._below(queue, coming) if coming else coming
-                text = _queue_cap(queue, user, asked, now, jobs, theirs)
+                text = _queue_cap(queue, job.user, asked, now, jobs, theirs)
                 if text is not None:
                     return text
+        return self._own_cap(job, asked, now, jobs, coming) if self.keeps_books else None
+
+    def _own_cap(
+        self, job: Job, asked: Demand, now: float, jobs: int, coming: Sequence[Job]
+    ) -> str | None:
+        """What holds in all queues."""
+        user = job.user
         limit = self.user_limits.get(user)
         if limit:
             mine = [other for other in coming if other.user == user]
             over = over_limit(limit, _with(self.usage.get(user, {}), mine), asked)
             if over is not None:
                 return f"user {user} may have {over} at once"
-        if (self.user_rules or self.class_budgets) and GPUS in asked:
+        if GPUS in asked:
             for ledger in self.user_ledgers(user, job.priority):
                 if ledger.is_spent(now):
                     return f"user {user} has used {_spent(ledger)}"

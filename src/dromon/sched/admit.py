@@ -1,26 +1,29 @@
 """What can never run here: said at submit, and again when nodes or rules have changed."""
 
+from typing import TYPE_CHECKING
+
 from dromon.sched import events
-from dromon.sched.accounts import over_limit
+from dromon.sched.accounts import Accounts, over_limit
 from dromon.sched.asks import Ask, Refusal
-from dromon.sched.cluster import Cluster
 from dromon.sched.job import Job, Role, Shape
 from dromon.sched.queues import Queue
 from dromon.sched.rules import ROOT
 from dromon.units import counted, format_duration
 
+if TYPE_CHECKING:
+    from dromon.sched.cluster import Cluster
 
-def admit(cluster: Cluster, event: events.JobSubmitted, now: float) -> Refusal | None:
+
+def admit(cluster: "Cluster", event: events.JobSubmitted, now: float) -> Refusal | None:
     """Why this job would be refused, before it is applied. `dimension` names the queue that would
     take it, if another would."""
     job = cluster.make(event)
-    text = at_the_door(cluster, job) or never(cluster, job)
+    text = at_the_door(cluster.accounts, job) or never(cluster, job)
     return None if text is None else Refusal(text, taker(cluster, job) or "")
 
 
-def at_the_door(cluster: Cluster, job: Job) -> str | None:
+def at_the_door(accounts: Accounts, job: Job) -> str | None:
     """What is judged once, when a job comes: is its queue there, open, and not full?"""
-    accounts = cluster.accounts
     queue = accounts.tree.get(job.queue)
     if queue is None or queue.name not in accounts.named:
         if accounts.named:
@@ -28,9 +31,9 @@ def at_the_door(cluster: Cluster, job: Job) -> str | None:
         return None
     if queue.children:
         return f"queue {queue.name} has queues of its own; jobs go to one of these"
+    if not queue.has_door:
+        return None
     for level in queue.path:
-        if not level.has_door:
-            continue
         rule = level.rule
         if not rule.is_open:
             return f"queue {level.name} is drained and takes no new jobs"
@@ -46,22 +49,23 @@ def at_the_door(cluster: Cluster, job: Job) -> str | None:
     return None
 
 
-def never(cluster: Cluster, job: Job) -> str | None:
+def never(cluster: "Cluster", job: Job) -> str | None:
     """Why it can never run with these nodes and rules."""
     if job.verdict is not None:
         return job.verdict
-    queue = cluster.accounts.tree.get(job.queue)
+    accounts = cluster.accounts
+    queue = accounts.tree.get(job.queue)
     if queue is not None and cluster.rules.queues:
         why = _breaks(queue, job)
         if why is not None:
             other = taker(cluster, job)
             return why + (f"; queue {other} would take it" if other else "")
-    limit = cluster.accounts.user_limits.get(job.user)
+    limit = accounts.user_limits.get(job.user)
     if limit:
         over = over_limit(limit, {}, job.shape.demand)
         if over is not None:
             return f"user {job.user} may have at most {over} at once"
-    if not cluster.nodes:
+    if not cluster.numbers:
         return None  # nobody can be refused before it is known what there is
     shape = job.shape
     if shape.verdict_of != cluster.nodes_version:
@@ -97,7 +101,7 @@ def _breaks(queue: Queue, job: Job) -> str | None:
     return None
 
 
-def taker(cluster: Cluster, job: Job) -> str | None:
+def taker(cluster: "Cluster", job: Job) -> str | None:
     """Another queue, open and a leaf, whose rules the job keeps."""
     for queue in cluster.accounts.tree.values():
         if queue.name == job.queue or queue.children or queue.name not in cluster.accounts.named:

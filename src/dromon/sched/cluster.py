@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dromon.sched import events
 from dromon.sched.accounts import Accounts
+from dromon.sched.admit import at_the_door, never
 from dromon.sched.asks import Ask
 from dromon.sched.floor import Floor
 from dromon.sched.job import FOREVER, QUEUED, RUNNING, STOPPING, Job, Shape
@@ -109,6 +110,7 @@ class Cluster(Floor):
         for job in sorted(self._holding.values(), key=lambda job: (job.started, job.id)):
             self._accounts.charge(job, job.held, 1, min(job.started, event.time), 1)
             self.expect(job)
+            self.touch(job)
         self._take_over(old)
         for job in waiting:
             self.expect(job)
@@ -146,7 +148,7 @@ class Cluster(Floor):
         if event.id in self._jobs:
             return
         job = self.make(event)
-        job.verdict = None if event.accepted else self._verdict(job)
+        job.verdict = None if event.accepted else at_the_door(self._accounts, job)
         self._jobs[job.id] = job
         self.expect(job)
         self._enter(job)
@@ -159,7 +161,7 @@ class Cluster(Floor):
         )  # fmt: skip
 
     def _enter(self, job: Job) -> None:
-        why = self.never(job)
+        why = never(self, job)
         if why is None:
             self._accounts.enqueue(job)
         else:
@@ -280,18 +282,6 @@ class Cluster(Floor):
 
     # ---- what can never run ---------------------------------------------------------------------
 
-    def _verdict(self, job: Job) -> str | None:
-        """What is judged once, when a job comes."""
-        from dromon.sched.admit import at_the_door
-
-        return at_the_door(self, job)
-
-    def never(self, job: Job) -> str | None:
-        """Why it can never run here; judged again when nodes or rules change."""
-        from dromon.sched.admit import never
-
-        return never(self, job)
-
     def review(self) -> None:
         """After nodes or rules have changed: who can never run is not who it was."""
         if self._tentative:
@@ -300,12 +290,12 @@ class Cluster(Floor):
             return
         self._is_reviewed = True
         for job in list(self.waiting()):
-            why = self.never(job)
+            why = never(self, job)
             if why is not None:
                 self._accounts.dequeue(job)
                 self.refused[job.id] = why
         for id in list(self.refused):
-            why = self.never(self._jobs[id])
+            why = never(self, self._jobs[id])
             if why is None:
                 del self.refused[id]
                 self._accounts.enqueue(self._jobs[id])

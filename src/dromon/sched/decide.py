@@ -6,7 +6,7 @@ planned start that nobody behind it can delay; where something never ends, what 
 aside and what it lacks is closed to those behind it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf, ulp
 
 from dromon.sched.aside import set_aside
@@ -29,7 +29,7 @@ __all__ = ["Decision", "Grow", "Preempt", "Refuse", "Shrink", "Start", "decide",
 
 
 def decide(cluster: Cluster, now: float, seed: int) -> tuple[Decision, ...]:
-    if not cluster.nodes:
+    if not cluster.numbers:
         return ()  # nobody can be refused before it is known what there is
     cluster.review()
     if cluster.policy.preemption == REPACK:
@@ -59,6 +59,8 @@ def dry_preempt(cluster: Cluster, id: str, now: float, seed: int = 0) -> tuple[D
 
 
 class Pass(Entered):
+    __deletable__ = ("later", "order")  # so that it can be compiled
+
     def __init__(self, cluster: Cluster, now: float, seed: int, sought: str | None = None) -> None:
         self.turn = Turning(cluster, seed)
         # Where it is about one job: stop there, and remember what was found.
@@ -67,7 +69,8 @@ class Pass(Entered):
         self.later = Later(self.plan, self._jobs_of, self.as_before)
         self.shut: dict[Shape, float] = {}  # shape -> duration from which on it cannot start now
         self.accounts = cluster.accounts
-        self.accounts.refresh(now)
+        if cluster.rules.half_life:
+            self.accounts.refresh(now)
         policy = cluster.policy
         self.may_preempt = policy.preemption == PRIORITY
         self.order: FairOrder | OneLine = (
@@ -86,7 +89,8 @@ class Pass(Entered):
     def run(self) -> None:
         cluster = self.cluster
         # 1. What can never run is said, and stands in nobody's way.
-        self.decisions += [Refuse(id, why) for id, why in cluster.refused.items()]
+        if cluster.refused:
+            self.decisions += [Refuse(id, why) for id, why in cluster.refused.items()]
         # 2. Those for whom room is being made, then the others in order.
         for walk in self._walks():
             job = walk.next
@@ -99,39 +103,42 @@ class Pass(Entered):
                 self._pass_by(walk)
                 continue
             self.look(job, walk)
-            if (self.started and self._is_alone()) or not self._matters():
+            if not self._matters() or (self.started and self._is_alone()):
                 break
         # 4. What nobody waits for goes to gangs that can use more.
-        if not self.blocked and self.sought is None:
+        may_grow = self.may_grow or bool(cluster.elastic)
+        if may_grow and not self.blocked and self.sought is None:
             grow(self)
+
+    def undo(self) -> None:
+        super().undo()
+        # They know this pass in turn: nothing is to be left for the garbage collector to find.
+        del self.later, self.order
 
     def _walks(self) -> Iterator[LeafWalk]:
         tree, refused = self.accounts.tree, self.cluster.refused
-        promised = [job for job in self.cluster.promised.values() if job.id not in refused]
-        if not promised and (only := self._only()) is not None:
+        promised = list(self.cluster.promised.values())
+        if promised:
+            promised = [job for job in promised if job.id not in refused]
+            promised.sort(key=lambda job: (job.seq, job.id))
+        if not promised and len(self.accounts.lines) == 1 and (only := self._only()) is not None:
             walk = self.order.walk(tree[only.queue])
             walk.next = only
             yield walk
             return
-        for job in sorted(promised, key=lambda job: (job.seq, job.id)):
+        for job in promised:
             walk = self.order.walk(tree[job.queue])
             walk.next, walk.cursor = job, None
             walk.seen.add(job.id)
             yield walk
         if self.plan.reservations:
             yield from self._owners()
-        self._shut_out()
+        # Whoever asks for more devices than any node has free need not be tried.
+        self.shut.update(self.accounts.larger(self.cluster.index.most))
         if not self._matters():
             return
         while (found := self.order.next()) is not None:
             yield found
-
-    def _shut_out(self) -> None:
-        """Whoever asks for more devices than any node has free need not be tried."""
-        most, shut = self.cluster.index.most(), self.shut
-        for shape in self.accounts.waiting_shapes:
-            if shape.plain is not None and shape.plain.gpus > most:
-                shut[shape] = 0.0
 
     def _owners(self) -> Iterator[LeafWalk]:
         """Until the first of them that cannot start: the others wait in the common order."""
@@ -146,15 +153,17 @@ class Pass(Entered):
 
     def _matters(self) -> bool:
         """Could looking further still come to anything?"""
-        if self.sought is not None or self.cluster.elastic or self._may_press():
+        if self.sought is not None or self.cluster.elastic:
+            return True
+        if self.may_preempt and self._may_press():
             return True
         index, shut, hope = self.cluster.index, self.shut, self._hope
+        most = index.most
+        if not most and not self.accounts.others:  # everybody asks for a device, none is free
+            return self.may_grow
         role = None if hope is None or hope in shut else hope.plain
         if role is not None and index.may_fit(role):
             return True
-        most = index.most()
-        if not most and not self.accounts.others:  # everybody asks for a device, none is free
-            return any(job.shape.can_grow for job, _ in self.started)
         for shape in self.accounts.waiting_shapes:
             limit = shut.get(shape)
             if limit == 0.0:
@@ -171,12 +180,10 @@ class Pass(Entered):
             elif self._may_squeeze_in(shape, role):
                 return True
             shut[shape] = 0.0
-        return any(job.shape.can_grow for job, _ in self.started)
+        return self.may_grow
 
     def _may_press(self) -> bool:
         """Is there a queue still to be looked at whose jobs could send others away?"""
-        if not self.may_preempt:
-            return False
         if not isinstance(self.order, FairOrder):
             return True
         pressing = self._pressing_queues()
@@ -248,7 +255,6 @@ class Pass(Entered):
                 self.start(job, seats)
                 if is_sought:
                     self._remember(Look(job, "starts"))
-                walk.advance()
                 return walk.reorder()
             # What is reserved, or kept for borrowers, may be for others of the same shape.
             if not plan.reservations and not self.borrowing:
@@ -258,13 +264,16 @@ class Pass(Entered):
 
     def cap(self, job: Job) -> str | None:
         """Which cap holds it, in words."""
-        coming = () if self.outlook is None and not self.cluster.promised else self._coming(job)
-        return self.accounts.cap(job, self.now, coming=coming)
+        if self.outlook is None and not self.cluster.promised:
+            return self.accounts.cap(job, self.now)
+        return self.accounts.cap(job, self.now, coming=self._coming(job))
 
-    def _coming(self, job: Job) -> list[Job]:
+    def _coming(self, job: Job) -> Sequence[Job]:
         """Those for whom room is being made before this one, and whom no cap holds: nobody is to
         take what a cap leaves them."""
         expected, held = self._outlook().expected, self._held_back
+        if not expected:
+            return ()
         before = (job.seq, job.id) if job.id in expected else None
         return [
             other for other in expected.values()
@@ -341,8 +350,7 @@ class Pass(Entered):
             if walk.blocked < PLANNED:
                 walk.blocked += 1
                 later.put_off_freely(job)
-            walk.advance()
-            job = walk.peek()
+            job = walk.pass_on()
 
     def _may_wait(self, job: Job) -> bool:
         """Its planned start is not needed yet."""
@@ -358,13 +366,13 @@ class Pass(Entered):
     def _passes_over(self, leaf: Queue) -> bool:
         """Nobody there could start, and none of its planned starts is needed yet."""
         later, shut = self.later, self.shut
-        if not shut or not later.is_on() or not is_shut(leaf, shut):
+        if not shut or not is_shut(leaf, shut) or not later.is_on():
             return False
         if self.sought is not None or self.cluster.elastic:
             return False
         if self.may_preempt and leaf.number in self._pressing_queues():
             return False
-        if any(job.shape.can_grow for job, _ in self.started):
+        if self.may_grow:
             return False
         most = max(shape.plain.min for shape in leaf.shapes if shape.plain is not None)
         members = PLANNED * most
@@ -414,14 +422,14 @@ class Pass(Entered):
 
     def _is_alone(self) -> bool:
         """Only one job waits: it cannot stand in anybody's way."""
-        lines = self.cluster.lines
+        lines = self.accounts.lines
         return len(lines) == 1 and len(next(iter(lines.values())).keys) == 1
 
     def _only(self) -> Job | None:
         """The only one who waits."""
         if not self._is_alone():
             return None
-        return self.cluster.jobs[next(iter(self.cluster.lines.values())).keys[0][1]]
+        return self.cluster.jobs[next(iter(self.accounts.lines.values())).keys[0][1]]
 
     def _remember(self, look: Look) -> None:
         self.look_found = look

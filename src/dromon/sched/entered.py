@@ -25,6 +25,7 @@ class Entered:
         self.now = now
         self.decisions: list[Decision] = []
         self.started: list[tuple[Job, int]] = []  # and where its decision stands
+        self.may_grow = False  # one of them, beyond what it starts with
         self.grown: list[tuple[Job, Placement]] = []
         self.stopped: list[tuple[Job, float]] = []  # and when it was to end
         self._shrunk: list[tuple[Job, frozenset[str]]] = []
@@ -36,6 +37,7 @@ class Entered:
         self.plan.forget_fronts()
         self.cluster.occupy(job, placement, self.now, seats)
         self.started.append((job, len(self.decisions)))
+        self.may_grow = self.may_grow or job.shape.can_grow
         self.untouchable.add(job.id)
         self.decisions.append(Start(job.id, placement))
 
@@ -119,9 +121,11 @@ class Entered:
         for job, placement in self.grown:
             self.cluster.drop_members(job, placement, self.now)
         if not (self.stopped or self._shrunk or self.grown or self.sought):
-            made = [(job, self.decisions[at]) for job, at in self.started]
-            kept = [(job, start.placement) for job, start in made if isinstance(start, Start)]
-            return self.cluster.leave(kept, self.now)
+            for job, at in self.started:
+                start = self.decisions[at]
+                assert isinstance(start, Start)
+                self.cluster.leave(job, start.placement, self.now)
+            return
         for job, _ in reversed(self.started):
             self.cluster.vacate(job, self.now)
             job.state, job.end, job.started = QUEUED, inf, 0.0

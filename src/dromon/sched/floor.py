@@ -26,7 +26,7 @@ from dromon.sched.job import (
 )
 from dromon.sched.node import Node
 from dromon.sched.rules import Reservation, Rules
-from dromon.sched.slots import SlotTimes, slot_key
+from dromon.sched.slots import SlotTimes, recounted
 
 KEPT = 16  # kinds of members
 
@@ -76,12 +76,11 @@ class Floor:
             self.settle()
         return self._accounts
 
-    def leave(self, started: list[tuple[Job, Placement]], now: float) -> None:
-        """A decision's starts stay entered as they are: most likely the next events say just
-        these. Whoever looks or says anything else finds them taken back."""
-        for job, placement in started:
-            job.state, job.placement = QUEUED, NOWHERE
-            self._tentative[job.id] = (job, placement, now)
+    def leave(self, job: Job, placement: Placement, now: float) -> None:
+        """A decision's start stays entered as it is: most likely the next events say just this.
+        Whoever looks or says anything else finds it taken back."""
+        job.state, job.placement = QUEUED, NOWHERE
+        self._tentative[job.id] = (job, placement, now)
 
     def settle(self) -> None:
         """Take back what was decided and did not happen."""
@@ -96,7 +95,8 @@ class Floor:
 
     def slot_times(self, role: Role) -> SlotTimes:
         """When each node has room for such a member; the last few kinds asked for are kept."""
-        key = slot_key(role)
+        self.index.tell()
+        key = role.slot_key
         found = self._slot_times.pop(key, None)
         if found is None:
             found = SlotTimes(self.numbers, role)
@@ -191,15 +191,15 @@ class Floor:
     ) -> None:
         """`seats`: those of the placement, for `min` of each role, where they are known."""
         job.state = RUNNING
-        job.placement = dict(placement)
         job.started = now
         job.end = now + job.duration
         self._holding[job.id] = job
         if seats is None:
+            job.placement = dict(placement)
             self._seat(job)
             job.held = held_by(job, placement)
         else:
-            job.seats, job.held = tuple(seats), job.shape.demand
+            job.placement, job.seats, job.held = placement, tuple(seats), job.shape.demand
         for seat in job.seats:
             self._take(job, seat)
         self._accounts.charge(job, job.held, 1, now, 1)
@@ -222,9 +222,12 @@ class Floor:
     def _take(self, job: Job, seat: Seat) -> None:
         node = self._nodes.get(seat.node)
         if node is not None:
+            counts = node.counts
             node.take(seat)
             node.jobs[job.id] = job
             self.index.update(node)
+            if counts is not None:
+                recounted(node, counts, job, seat, True)
 
     def vacate(self, job: Job, now: float) -> None:
         """Give a running job's shares back."""
@@ -238,9 +241,12 @@ class Floor:
         for seat in job.seats:
             node = self._nodes.get(seat.node)
             if node is not None:
+                counts = node.counts
                 node.give(seat)
                 node.jobs.pop(job.id, None)
                 self.index.update(node)
+                if counts is not None:
+                    recounted(node, counts, job, seat, False)
         self._accounts.charge(job, job.held, -1, now, -1)
         job.seats, job.placement, job.held, job.going = (), NOWHERE, NOTHING, NOBODY
 

@@ -26,8 +26,6 @@ class Growing(Protocol):
 
 def grow(passage: Growing) -> None:
     """Running gangs first, the oldest first; then those that are only just starting."""
-    if not passage.cluster.elastic and not any(job.shape.can_grow for job, _ in passage.started):
-        return
     starting = [job for job, _ in passage.started if job.shape.can_grow]
     fresh = {job.id for job in starting}
     running = [

@@ -5,13 +5,13 @@ GPUs, sorted by CPUs, memory and number. Nodes with shared devices stand apart a
 one by one.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Iterator
-from math import inf
 
 from dromon.sched.job import Role
 from dromon.sched.node import Node
 
+MANY = 1 << 30
 Entry = tuple[int, int, int, Node]
 Score = tuple[float, int, int, int]  # GPUs, CPUs, memory left, number in turn
 
@@ -35,57 +35,68 @@ class Group:
 class NodeIndex:
     def __init__(self) -> None:
         self.groups: dict[tuple[frozenset[str], tuple[str, ...]], Group] = {}
+        # No node has more wholly free GPUs than this, unless it has shared ones too.
+        self.most = -1
         self.listeners: list[dict[int, Node]] = []  # told which nodes have changed
+        self._changed: dict[int, Node] = {}  # of which they were not told yet
 
     def update(self, node: Node) -> None:
         """The node has changed."""
         node.ends = node.counts = None
-        for changed in self.listeners:
-            changed[node.number] = node
-        entry = node.entry
-        if node.is_open:
-            fresh: Entry = (node.cpus, node.memory, node.number, node)
-            count = node.mask.bit_count()
-            if entry is not None:
-                if node.bucket == count and entry[0] == node.cpus and entry[1] == node.memory:
-                    return
-                self._remove(node, entry)
-            group = self.groups.get(node.group)
-            if group is None:
-                group = self.groups[node.group] = Group(*node.group)
-            node.entry = fresh
-            if node.parts:
-                node.bucket = -1
-                group.mixed[node.number] = node
+        self._changed[node.number] = node
+        entry, count, is_open = node.entry, node.mask.bit_count(), node.is_open
+        group = self.groups.get(node.group)
+        if group is None:
+            group = self.groups[node.group] = Group(*node.group)
+        if entry is not None:
+            is_same = node.bucket == count and entry[0] == node.cpus and entry[1] == node.memory
+            if is_same and is_open:
                 return
-            node.bucket = count
-            while len(group.buckets) <= count:
-                group.buckets.append([])
-            bucket = group.buckets[count]
-            bucket.insert(bisect_left(bucket, fresh[:3]), fresh)
-            group.filled |= 1 << count
-        elif entry is not None:
-            self._remove(node, entry)
-            node.entry = None
+            self._remove(group, node, entry)
+        if not is_open:
+            return
+        node.entry = entry = (node.cpus, node.memory, node.number, node)
+        if node.parts:
+            node.bucket = -1
+            group.mixed[node.number] = node
+            self.most = MANY
+            return
+        node.bucket = count
+        while len(group.buckets) <= count:
+            group.buckets.append([])
+        insort(group.buckets[count], entry)
+        group.filled |= 1 << count
+        if count > self.most:
+            self.most = count
 
-    def _remove(self, node: Node, entry: Entry) -> None:
-        group = self.groups[node.group]
+    def _remove(self, group: Group, node: Node, entry: Entry) -> None:
+        node.entry = None
         if node.bucket < 0:
             del group.mixed[node.number]
-            return
+            return self._find_most()
         bucket = group.buckets[node.bucket]
-        del bucket[bisect_left(bucket, entry[:3])]
-        if not bucket:
-            group.filled &= ~(1 << node.bucket)
+        if len(bucket) > 1:
+            del bucket[bisect_left(bucket, entry)]
+            return
+        bucket.clear()
+        group.filled ^= 1 << node.bucket
+        if node.bucket == self.most:
+            self._find_most()
 
-    def most(self) -> float:
-        """No node has more wholly free GPUs than this, unless it has shared ones too."""
-        most = -1
+    def tell(self) -> None:
+        """Each listener which nodes have changed since the last time."""
+        if self._changed:
+            for changed in self.listeners:
+                changed.update(self._changed)
+            self._changed.clear()
+
+    def _find_most(self) -> None:
+        self.most = -1
         for group in self.groups.values():
             if group.mixed:
-                return inf
-            most = max(most, group.filled.bit_length() - 1)
-        return most
+                self.most = MANY
+                return
+            self.most = max(self.most, group.filled.bit_length() - 1)
 
     def with_some(self, most: int) -> list[Node] | None:
         """Nodes with wholly free GPUs; None: there are more than so many, or some are shared."""
@@ -93,15 +104,13 @@ class NodeIndex:
         for group in self.groups.values():
             if group.mixed:
                 return None
-            filled, count = group.filled >> 1, 1
+            filled = group.filled & ~1
             while filled:
-                if filled & 1:
-                    bucket = group.buckets[count]
-                    if len(found) + len(bucket) > most:
-                        return None
-                    found += [entry[3] for entry in bucket]
-                filled >>= 1
-                count += 1
+                bucket = group.buckets[(filled & -filled).bit_length() - 1]
+                if len(found) + len(bucket) > most:
+                    return None
+                found += [entry[3] for entry in bucket]
+                filled &= filled - 1
         return found
 
     def may_fit(self, role: Role) -> bool:
@@ -134,8 +143,7 @@ class NodeIndex:
         if len(self.groups) == 1:
             for group in self.groups.values():
                 if not group.mixed:
-                    found = self._in_group(group, role, pivot, ()) if group.suits(role) else ()
-                    return next(iter(found), None)
+                    return _in_buckets(group, role, pivot, ()) if group.suits(role) else None
         best = self.best(role, pivot, turn, ())
         return None if best is None else best[1]
 
@@ -145,19 +153,25 @@ class NodeIndex:
         for node in group.mixed.values():
             if node.number not in without and fits(node, role):
                 yield node
-        filled = group.filled >> role.gpus
-        count = role.gpus
-        while filled:
-            if filled & 1:
-                found = _first(group.buckets[count], role, pivot, without)
-                if found is not None:
-                    yield found
-                    return
-            filled >>= 1
-            count += 1
+        found = _in_buckets(group, role, pivot, without)
+        if found is not None:
+            yield found
+
+
+def _in_buckets(group: Group, role: Role, pivot: int, without: Container[int]) -> Node | None:
+    filled = group.filled >> role.gpus << role.gpus
+    while filled:
+        bucket = group.buckets[(filled & -filled).bit_length() - 1]
+        found = _first(bucket, role, pivot, without)
+        if found is not None:
+            return found
+        filled &= filled - 1
+    return None
 
 
 def fits(node: Node, role: Role) -> bool:
+    if role.is_bare:
+        return node.mask.bit_count() >= role.gpus
     return (
         node.cpus >= role.cpus
         and node.memory >= role.memory

@@ -23,8 +23,8 @@ class Role:
     """A role's ask in whole numbers."""
 
     __slots__ = (
-        "ask", "cpus", "gpus", "is_apart", "kind", "label", "memory", "min", "name", "part",
-        "replicas",
+        "ask", "cpus", "gpus", "is_apart", "is_bare", "kind", "label", "memory", "min", "name",
+        "part", "replicas", "slot_key",
     )  # fmt: skip
 
     def __init__(self, ask: RoleAsk, members: int | None = None) -> None:
@@ -42,6 +42,9 @@ class Role:
         self.kind = ask.gpu_kind if ask.gpus else None
         self.label = ask.node_label
         self.is_apart = ask.spread == "node"
+        self.is_bare = not self.cpus and not self.memory and self.kind is self.label is None
+        # Members of the same key have room at the same times.
+        self.slot_key = (self.cpus, self.memory, self.gpus, self.kind, self.label)
 
     def demand(self) -> Demand:
         """Of one member."""

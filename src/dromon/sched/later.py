@@ -16,7 +16,7 @@ from dromon.sched.job import Job, Role, Shape
 from dromon.sched.node import Node
 from dromon.sched.plan import Plan
 from dromon.sched.queues import Queue
-from dromon.sched.slots import first_slot, slot_key
+from dromon.sched.slots import first_slot
 
 MANY = 1 << 30
 FEW = 6  # nodes with anything free; with more of them, everybody is planned at once
@@ -66,7 +66,7 @@ class Later:
         if not self.is_on() or role is None or self.plan.closed:
             return False
         if self.asks_nothing():
-            self._unasked[slot_key(role)] = role
+            self._unasked[role.slot_key] = role
             return True
         needed = self.members + members + len(self.plan.bookings)
         known = self._before.get(shape)
@@ -91,8 +91,10 @@ class Later:
         """Only while `asks_nothing`."""
         role = job.shape.plain
         assert role is not None
-        self._unasked[slot_key(role)] = role
-        self.put_off(job, role.min)
+        key = role.slot_key
+        self._unasked[key] = self._kinds[key] = role
+        self.waiting.append(job)
+        self.members += role.min
 
     def may_come(self, node: Node, end: float) -> bool:
         """Could somebody who was put off be planned there for a time before this?"""
@@ -109,7 +111,7 @@ class Later:
                 return True
             if first < end:
                 needed = self.members + len(plan.bookings) + live + self.leaving
-                if plan.nodes_before(role, first) < needed:
+                if plan.nodes_before(role, first, needed) < needed:
                     return True
         return False
 
@@ -124,13 +126,17 @@ class Later:
         role = job.shape.plain
         assert self._live is not None
         assert role is not None
-        plan, gpus, end = self.plan, role.gpus, self.plan.now + job.duration
-        nodes = [node for node in self._live if node.mask.bit_count() >= gpus]
-        return any(
-            self._elsewhere(other, 0.0)[1] < self.members
-            for other in self._unasked.values()
-            if any(max(first_slot(node, other), plan.soon) < end for node in nodes)
-        )
+        gpus, end, unasked = role.gpus, self.plan.now + job.duration, self._unasked
+        if end <= self.plan.soon:
+            return False
+        for node in self._live:
+            if node.mask.bit_count() >= gpus:
+                for other in unasked.values():
+                    if first_slot(node, other) < end and (
+                        self._elsewhere(other, 0.0, self.members)[1] < self.members
+                    ):
+                        return True
+        return False
 
     def until(self, shape: Shape, role: Role) -> float:
         """When such a job that starts now must have ended, given that it did not fit where nothing
@@ -145,6 +151,8 @@ class Later:
     def _version(self) -> int:
         """Changes with each booking where something is free."""
         bookings = self.plan.bookings
+        if not bookings:
+            return 0
         return sum(len(bookings.get(node.number, ())) for node in self._live or ())
 
     def goes(self, told: int, seats: int) -> None:
@@ -159,7 +167,7 @@ class Later:
     def put_off(self, job: Job, members: int) -> None:
         role = job.shape.plain
         assert role is not None
-        self._kinds[slot_key(role)] = role
+        self._kinds[role.slot_key] = role
         self.waiting.append(job)
         self.members += members
 
@@ -167,7 +175,7 @@ class Later:
         """Of its jobs nothing is known but how many members they have at most."""
         for shape in leaf.shapes:
             if shape.plain is not None:
-                self._kinds[slot_key(shape.plain)] = shape.plain
+                self._kinds[shape.plain.slot_key] = shape.plain
         self.waiting.append(leaf)
         self.members += members
 
@@ -205,9 +213,10 @@ class Later:
             assert found is not None  # each has a time, or more nodes have room than are needed
             self.plan.book(job, *found)
 
-    def _elsewhere(self, role: Role, shortest: float) -> tuple[float, int, int]:
-        """For jobs no shorter than this: on how many nodes there is room before any of those that
-        have something free could be in question; and when this was found out."""
+    def _elsewhere(self, role: Role, shortest: float, enough: int = MANY) -> tuple[float, int, int]:
+        """For jobs no shorter than this: on how many nodes (where it is enough, perhaps on more)
+        there is room before any of those that have something free could be in question; and when
+        this was found out."""
         assert self._live is not None
         cluster, version = self.plan.cluster, self._version()
         offer = inf
@@ -217,7 +226,8 @@ class Later:
             return shortest, MANY, version  # each has its time somewhere, and never here
         if offer <= self.plan.soon:
             return shortest, 0, version
-        count = self.plan.nodes_before(role, offer) - len(self._live) - self.leaving
+        taken = len(self._live) + self.leaving
+        count = self.plan.nodes_before(role, offer, enough + taken) - taken
         return shortest, count, version
 
     def _offer(self, node: Node, role: Role, shortest: float) -> float:

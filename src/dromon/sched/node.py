@@ -102,6 +102,8 @@ class Node:
 
     def lowest(self, mask: int, count: int) -> int:
         """The first `count` devices of these."""
+        if mask.bit_count() == count:
+            return mask
         chosen = 0
         for _ in range(count):
             bit = mask & -mask

@@ -38,7 +38,7 @@ class LeafWalk:
     only those do whose shape still fits."""
 
     def __init__(self, cluster: Cluster, leaf: Queue, now: float, shut: dict[Shape, float]) -> None:
-        self.cluster = cluster
+        self.jobs = cluster.jobs
         self.leaf = leaf
         self.now = now
         self.shut = shut
@@ -58,17 +58,15 @@ class LeafWalk:
         leaf, opened, looked = self.leaf, self.opened, self.looked
         if leaf.past is not None:
             leaf.weigh_users(self.now)
-        heap: list[Entry] = [*leaf.firsts]
-        self.heap = heap  # for what is sorted is a heap
         if leaf.rule.aging:
             for member in leaf.members.values():
                 if member.lines and member not in opened:
                     opened[member] = [Cursor(line) for line in member.lines.values()]
+        heap: list[Entry] = [*leaf.firsts]
+        self.heap = heap  # for what is sorted is a heap
         if opened or looked:
-            heap.clear()
-            for first in leaf.firsts:
-                member = first[4]
-                at = looked.get(member, 0)
+            heap[:] = [f for f in leaf.firsts if f[4] not in looked and f[4] not in opened]
+            for member, at in looked.items():
                 if member not in opened and at < len(member.keys):
                     heappush(heap, (*_turn(member, at), member))
             for member, cursors in opened.items():
@@ -108,12 +106,13 @@ class LeafWalk:
         priority = line.priority
         aging = self.leaf.rule.aging
         if aging:
-            waited = max(0.0, self.now - self.cluster.jobs[id].submitted)
+            waited = max(0.0, self.now - self.jobs[id].submitted)
             priority += floor(aging * waited / 3600)
         heappush(self.heap, (-priority, cursor.share, seq, id, cursor))
 
     def reorder(self) -> None:
-        """Somebody has started, so users' shares are not what they were."""
+        """The present one has started, so users' shares are not what they were."""
+        self.advance()
         self.heap = None
 
     def peek(self) -> Job | None:
@@ -147,7 +146,7 @@ class LeafWalk:
             elif is_short and not self._settle(place):
                 continue
             self.cursor = place
-            self.next = self.cluster.jobs[entry[3]]
+            self.next = self.jobs[entry[3]]
             return self.next
         return None
 
@@ -172,6 +171,26 @@ class LeafWalk:
             self._passed, self._is_dropped = self.next, False
         self.next = None
 
+    def pass_on(self) -> Job | None:
+        """The present one was looked at; the next one, at once."""
+        member, heap = self.cursor, self.heap
+        is_plain = not (self.opened or self.dropped or self.seen) and self.blocked < PLANNED
+        if not is_plain or not heap or not isinstance(member, Member):
+            self.advance()
+            return self.peek()
+        at = self.looked[member] = self.looked.get(member, 0) + 1
+        if at < len(member.keys):
+            level, seq, id = member.keys[at]
+            heapreplace(heap, (level, member.share, seq, id, member))
+        else:
+            heappop(heap)
+        if not heap:
+            self.cursor = self.next = None
+            return None
+        self.cursor = heap[0][4]
+        self.next = self.jobs[heap[0][3]]
+        return self.next
+
     def drop(self) -> None:
         """Nor do the others of its line matter."""
         if self.cursor is not None:
@@ -194,9 +213,8 @@ class LeafWalk:
         """On to the user's next job, past those of lines that do not matter."""
         keys, at = member.keys, self.looked.get(member, 0) + 1
         if self.dropped:
-            jobs = self.cluster.jobs
             while at < len(keys):
-                job = jobs[keys[at][2]]
+                job = self.jobs[keys[at][2]]
                 if member.lines[(job.priority, job.shape)] not in self.dropped:
                     break
                 at += 1

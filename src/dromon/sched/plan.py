@@ -21,7 +21,6 @@ from dromon.sched.slots import (
     SlotTimes,
     Windows,
     releases,
-    slot_key,
     slot_times,
     windows_beside,
 )  # fmt: skip
@@ -42,7 +41,9 @@ class Plan:
         self.closed: frozenset[str] = frozenset()
         self.other: Plan | None = None  # see `without_borrowers`
         self._fronts: dict[tuple[object, ...], Front] = {}
-        self.reservations = [r for r in cluster.rules.reservations if self._is_on(r)]
+        self.reservations: list[Reservation] = []
+        if cluster.rules.reservations:
+            self.reservations = [r for r in cluster.rules.reservations if self._is_on(r)]
 
     def _is_on(self, reservation: Reservation) -> bool:
         if reservation.end <= self.now:
@@ -96,7 +97,7 @@ class Plan:
             self.other._fronts = {}
 
     def _front(self, role: Role) -> Front:
-        key = slot_key(role)
+        key = role.slot_key
         found = self._fronts.get(key)
         if found is None:
             found = self._fronts[key] = Front(self.cluster.slot_times(role))
@@ -104,10 +105,10 @@ class Plan:
                 found.book(number, self.soon)
         return found
 
-    def nodes_before(self, role: Role, time: float) -> int:
+    def nodes_before(self, role: Role, time: float, enough: int) -> int:
         """On how many nodes, booked or not, one member has room before then, were nothing
-        booked."""
-        return self.cluster.slot_times(role).before(time)
+        booked; where it is enough, there may be more."""
+        return self.cluster.slot_times(role).before(time, enough)
 
     def _windows(self, number: int, times: SlotTimes) -> Windows:
         """Of a booked node."""
@@ -299,7 +300,7 @@ class Plan:
 
     def _soonest(self, role: Role) -> tuple[float, list[Seat]] | None:
         """For one member, where one node has room before all others and nothing booked matters."""
-        if slot_key(role) in self._fronts:
+        if role.slot_key in self._fronts:
             return None
         times = self.cluster.slot_times(role)
         first = times.soonest()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 from math import inf
 
-from dromon.sched.job import Crowd, Demand, Job, Key, Shape
+from dromon.sched.job import NOTHING, Crowd, Demand, Job, Key, Shape
 from dromon.sched.rules import ROOT, Amounts, QueueRule, Rules
 from dromon.sched.usage import Ledger, Past, share_of
 
@@ -50,8 +50,9 @@ class Line:
             self.shortest = job.duration
 
     def remove(self, job: Job) -> None:
-        at = bisect_left(self.keys, (job.seq, job.id))
-        del self.keys[at]
+        key, keys = (job.seq, job.id), self.keys
+        at = 0 if keys[0] == key else bisect_left(keys, key)  # the first, most often
+        del keys[at]
         del self.durations[at]
 
     def next_below(self, at: int, limit: float) -> int:
@@ -59,8 +60,8 @@ class Line:
         if self.shortest >= limit:
             return -1
         durations = self.durations
-        for index in range(at, len(durations)):
-            if durations[index] < limit:
+        for index, duration in enumerate(durations[at:] if at else durations, at):
+            if duration < limit:
                 return index
         if at == 0:
             self.shortest = min(durations, default=float("inf"))
@@ -72,29 +73,37 @@ class Member:
 
     __slots__ = (
         "keys", "ledgers", "lines", "name", "past", "place", "queued", "running", "share", "usage",
+        "weight",
     )  # fmt: skip
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, weight: float) -> None:
         self.name = name
+        self.weight = weight
         self.usage: Demand = {}
         self.share = 0.0
         self.running = 0
         self.queued = 0
         self.lines: dict[tuple[int, Shape], Line] = {}
         self.keys: list[Key] = []  # all of them: by priority, then who came first
-        self.place: tuple[int, float, int, str] | None = None  # among the users of the queue
+        self.place: First | None = None  # among the users of the queue
         self.ledgers: list[Ledger] = []
         self.past: Past | None = None
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key) -> bool:
+        """Is it the first now?"""
         keys = self.keys
-        if not keys or key > keys[-1]:
+        if keys and key > keys[-1]:
             keys.append(key)
-        else:
-            insort(keys, key)
+            return False
+        insort(keys, key)
+        return keys[0] == key
 
-    def remove(self, key: Key) -> None:
-        del self.keys[bisect_left(self.keys, key)]
+    def remove(self, key: Key) -> bool:
+        """Was it the first?"""
+        keys = self.keys
+        at = 0 if keys[0] == key else bisect_left(keys, key)
+        del keys[at]
+        return not at
 
 
 First = tuple[int, float, int, str, Member]  # by priority, share, then who came first
@@ -102,10 +111,11 @@ First = tuple[int, float, int, str, Member]  # by priority, share, then who came
 
 class Queue:
     __slots__ = (
-        "ages", "came", "children", "deserved", "firsts", "fixed", "guarantee", "has_caps",
-        "has_door", "is_over", "jobs", "keeps", "ledgers", "levels", "limit", "longest", "lower",
-        "members", "name", "number", "oldest", "order", "parent", "past", "path", "queued", "rule",
-        "running", "shapes", "share", "takes_firm", "usage", "user_limit", "weights",
+        "ages", "came", "capped", "children", "deserved", "firsts", "fixed", "guarantee",
+        "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps", "ledgers", "levels",
+        "limit", "limits", "longest", "lower", "members", "name", "number", "oldest", "order",
+        "parent", "past", "path", "queued", "rule", "running", "shapes", "share", "takes_firm",
+        "usage", "user_limit", "weights",
     )  # fmt: skip
 
     def __init__(self, rule: QueueRule, parent: "Queue | None", number: int) -> None:
@@ -142,15 +152,21 @@ class Queue:
         self.user_limit = scaled(rule.user_limit)
         self.guarantee = scaled(rule.guarantee)
         self.ledgers = [Ledger(b.gpu_hours, b.per) for b in rule.budgets if b.of == "queue"]
-        self.has_caps = bool(
-            self.limit or self.user_limit or self.ledgers or rule.max_running is not None
-            or rule.user_max_running is not None or not rule.is_open
-            or any(budget.of == "user" for budget in rule.budgets)
+        self.limits = [
+            (resource, self.limit.get(resource, inf), self.user_limit.get(resource, inf))
+            for resource in {**self.limit, **self.user_limit}
+        ]
+        self.has_rare_caps = bool(
+            rule.budgets or rule.max_running is not None or rule.user_max_running is not None
+            or not rule.is_open
         )  # fmt: skip
-        self.has_door = (
-            not rule.is_open or rule.max_queued is not None or rule.user_max_queued is not None
-        )
+        self.has_caps = bool(self.limits or self.has_rare_caps)
         above = self.parent
+        self.capped = tuple([queue for queue in self.path if queue.has_caps])  # own ones first
+        self.has_door: bool = (
+            not rule.is_open or rule.max_queued is not None or rule.user_max_queued is not None
+            or (above is not None and above.has_door)
+        )  # fmt: skip
         self.longest: float = min(
             inf if rule.max_duration is None else rule.max_duration,
             inf if above is None else above.longest,
@@ -164,13 +180,25 @@ class Queue:
     def member(self, user: str, half_life: float | None) -> Member:
         found = self.members.get(user)
         if found is None:
-            found = self.members[user] = Member(user)
+            found = self.members[user] = Member(user, self.weights.get(user, 1.0))
             found.ledgers = [
                 Ledger(b.gpu_hours, b.per) for b in self.rule.budgets if b.of == "user"
             ]
             if half_life:
                 found.past = Past(half_life)
         return found
+
+    def keeps_limits(self, user: str, asked: Demand) -> bool:
+        """May the queue, and this user in it, have so much more?"""
+        member = self.members.get(user)
+        usage, own = self.usage, NOTHING if member is None else member.usage
+        for resource, most, user_most in self.limits:
+            more = asked.get(resource)
+            if more and (
+                usage.get(resource, 0) + more > most or own.get(resource, 0) + more > user_most
+            ):
+                return False
+        return True
 
     def may_press(self, any_over: bool, less: Mapping[int, Demand]) -> bool:
         """Could somebody who waits here send others away: lesser ones of this queue, or those of
@@ -199,38 +227,34 @@ class Queue:
             if used and amount is not None:
                 if used > amount:
                     is_over = True
-                part = used / amount if amount > 0 else float("inf")
+                part = used / amount if amount > 0 else inf
                 if part > share:
                     share = part
         if self.past is not None:
             share += self.past.share(self.usage, deserved, now)
-        self.reorder(share)
+        if share != self.share:
+            self._move(share, self.oldest)
         change = is_over - self.is_over
         self.is_over = is_over
         return change
 
     def user_share(self, member: Member, now: float) -> float:
         """Like the queue's, of what the queue deserves, by the user's weight."""
-        weight = self.weights.get(member.name, 1.0)
         share = share_of(member.usage, self.deserved)
         if member.past is not None:
             share += member.past.share(member.usage, self.deserved, now)
-        return share / weight if weight > 0 else float("inf")
+        return share / member.weight if member.weight > 0 else inf
 
     def put(self, member: Member) -> None:
         """What a user waits for, or has, has changed: its place among the others."""
-        old, place = member.place, None
+        firsts = self.firsts
+        if member.place is not None:
+            del firsts[bisect_left(firsts, member.place)]
+            member.place = None
         if member.keys:
             level, seq, id = member.keys[0]
-            place = (level, member.share, seq, id)
-        if place == old:
-            return
-        firsts = self.firsts
-        if old is not None:
-            del firsts[bisect_left(firsts, old)]
-        if place is not None:
-            firsts.insert(bisect_left(firsts, place), (level, member.share, seq, id, member))
-        member.place = place
+            place = member.place = (level, member.share, seq, id, member)
+            insort(firsts, place)
 
     def weigh_users(self, now: float) -> None:
         """With a half-life, shares change with time alone."""
@@ -265,12 +289,12 @@ class Queue:
         if job.seq < self.oldest:
             self._age(job.seq)
 
-    def left(self, job: Job) -> None:
-        if job.seq == self.oldest:
-            ages = self.ages
-            while ages and not ages[0][2].waits:
-                heappop(ages)
-            self._age(ages[0][0] if ages else NOBODY)
+    def left(self) -> None:
+        """Who has waited longest does so no more."""
+        ages = self.ages
+        while ages and not ages[0][2].waits:
+            heappop(ages)
+        self._age(ages[0][0] if ages else NOBODY)
 
     def _age(self, oldest: int) -> None:
         parent, was = self.parent, self.oldest

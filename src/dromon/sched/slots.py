@@ -1,6 +1,7 @@
 """When nodes have room for members of one kind, from when their jobs are expected to end."""
 
-from bisect import bisect_left, insort
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from math import inf
@@ -25,11 +26,6 @@ class Booking:
         self.seat = seat
 
 
-def slot_key(role: Role) -> tuple[object, ...]:
-    """Members of the same key have room at the same times."""
-    return (role.cpus, role.memory, role.gpus, role.kind, role.label)
-
-
 class SlotTimes:
     """For members of one kind: when each node has room for the first of them. Kept between
     decisions; only nodes that changed are looked at again."""
@@ -39,40 +35,69 @@ class SlotTimes:
         self.nodes = nodes
         self.changed: dict[int, Node] = dict(nodes)
         self.times: dict[int, float] = {}
-        self.order: list[tuple[float, int]] = []  # (time, node number), soonest first
+        # When nodes have room, soonest first, and their numbers beside it; packed, for they are
+        # searched all the time.
+        self.moments = array("d")
+        self.numbers: list[int] = []
 
     def refresh(self) -> None:
         if not self.changed:
             return
-        times, order = self.times, self.order
+        times, role, nodes = self.times, self.role, self.nodes
         is_new = not times
         for number, node in self.changed.items():
-            first = inf
-            if node.is_open and self.nodes.get(number) is node:
-                first = first_slot(node, self.role)
+            is_there = node.is_open and nodes.get(number) is node
+            first = first_slot(node, role) if is_there else inf
             before = times.get(number, inf)
             if before != first:
                 times[number] = first
-                if before < inf:
-                    del order[bisect_left(order, (before, number))]
-                if first < inf and not is_new:
-                    insort(order, (first, number))
+                if not is_new:
+                    self._move(number, before, first)
         if is_new:
-            self.order = sorted((time, number) for number, time in times.items() if time < inf)
+            order = sorted((time, number) for number, time in times.items() if time < inf)
+            self.moments = array("d", [time for time, _ in order])
+            self.numbers = [number for _, number in order]
         self.changed.clear()
+
+    def _move(self, number: int, before: float, first: float) -> None:
+        if before < inf:
+            at = self._at(before, number)
+            del self.moments[at]
+            del self.numbers[at]
+        if first < inf:
+            at = self._at(first, number)
+            self.moments.insert(at, first)
+            self.numbers.insert(at, number)
+
+    def _at(self, time: float, number: int) -> int:
+        moments, numbers = self.moments, self.numbers
+        at = bisect_left(moments, time)
+        if at < len(numbers) and moments[at] == time and numbers[at] < number:
+            at = bisect_left(numbers, number, at, bisect_right(moments, time, at))
+        return at
 
     def soonest(self) -> tuple[float, int] | None:
         """The one node that has room before all others; None: there are several, or none."""
         self.refresh()
-        order = self.order
-        if not order or (len(order) > 1 and order[1][0] <= order[0][0]):
+        moments = self.moments
+        if not moments or (len(moments) > 1 and moments[1] <= moments[0]):
             return None
-        return order[0]
+        return moments[0], self.numbers[0]
 
-    def before(self, time: float) -> int:
-        """How many nodes have room before then."""
+    def before(self, time: float, enough: int) -> int:
+        """How many nodes have room before then; where it is enough, there may be more."""
+        at, changed = bisect_left(self.moments, time), self.changed
+        if not changed or at - len(changed) >= enough:
+            return at - len(changed)
+        if at >= enough:
+            sure = 0
+            for number in self.numbers[:at]:
+                if number not in changed:
+                    sure += 1
+                    if sure == enough:
+                        return sure
         self.refresh()
-        return bisect_left(self.order, (time,))
+        return bisect_left(self.moments, time)
 
 
 def first_slot(node: Node, role: Role) -> float:
@@ -80,14 +105,19 @@ def first_slot(node: Node, role: Role) -> float:
     if node.held or node.parts:
         times = slot_times(node, role, 1)
         return times[0] if times else inf
-    gpus, cpus, memory = role.gpus, role.cpus, role.memory
-    if role.label is not None and role.label not in node.labels:
-        return inf
-    if not cpus and not memory and (role.kind is None or len(node.kinds) == 1):
+    if not role.is_bare:
+        if role.label is not None and role.label not in node.labels:
+            return inf
+        if role.cpus or role.memory or (role.kind is not None and len(node.kinds) > 1):
+            return _first_release(node, role)
         if role.kind is not None and role.kind not in node.kinds:
             return inf
-        counts = node.counts or counted(node)
-        return counts[gpus] if gpus < len(counts) else inf
+    counts = node.counts or counted(node)
+    return counts[role.gpus] if role.gpus < len(counts) else inf
+
+
+def _first_release(node: Node, role: Role) -> float:
+    gpus, cpus, memory = role.gpus, role.cpus, role.memory
     kind = node.kind_mask(role.kind)
     total = node.total
     if kind.bit_count() < gpus or total.cpus < cpus or total.memory < memory:
@@ -107,7 +137,7 @@ def first_slot(node: Node, role: Role) -> float:
 
 def counted(node: Node) -> list[float]:
     """When so many devices are free there, by how many; no device may be shared. Kept until the
-    node changes."""
+    node changes otherwise than `recounted` can tell."""
     mask = node.mask
     found = [NOW] * (mask.bit_count() + 1)
     for end, seats in releases(node):
@@ -116,6 +146,22 @@ def counted(node: Node) -> list[float]:
         found += [end] * (mask.bit_count() + 1 - len(found))
     node.counts = found
     return found
+
+
+def recounted(node: Node, counts: list[float], job: Job, seat: Seat, is_taken: bool) -> None:
+    """What was counted, with one seat of a job that has just been taken, or given back."""
+    if seat.part or node.held or job.going:
+        return
+    size, end = seat.mask.bit_count(), job.end
+    if is_taken:
+        del counts[:size]
+        at = bisect_left(counts, end)
+        counts[at:at] = [end] * size
+    else:
+        at = bisect_left(counts, end)
+        del counts[at : at + size]
+        counts[:0] = [NOW] * size
+    node.counts = counts
 
 
 def slot_times(node: Node, role: Role, most: int) -> list[float]:
@@ -192,9 +238,9 @@ class Front:
 
     def free(self, bookings: dict[int, list[Booking]]) -> Iterator[tuple[float, int]]:
         """(time, node number) of those not booked, soonest first."""
-        for entry in self.times.order:
-            if entry[1] not in bookings:
-                yield entry
+        for time, number in zip(self.times.moments, self.times.numbers, strict=True):
+            if number not in bookings:
+                yield time, number
 
     def booked_until(self, time: float, look: Callable[[int], Windows]) -> list[int]:
         """Booked nodes that have room by then for a member, be it short."""

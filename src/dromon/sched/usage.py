@@ -152,11 +152,9 @@ def share_of(usage: Demand, deserved: dict[str, float]) -> float:
     """The dominant part of what is deserved; `deserved` names only what there is at all."""
     best = 0.0
     for resource, used in usage.items():
-        if used:
-            amount = deserved.get(resource)
-            if amount is None:
-                continue
-            part = used / amount if amount > 0 else float("inf")
+        amount = deserved.get(resource)
+        if used and amount is not None:
+            part = used / amount if amount > 0 else inf
             if part > best:
                 best = part
     return best

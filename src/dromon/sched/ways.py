@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dromon.sched import events
-from dromon.sched.admit import at_the_door
+from dromon.sched.admit import at_the_door, never
 from dromon.sched.asks import CPUS, GPUS, MEMORY, RoleAsk, Waiting, Way
 from dromon.sched.cluster import Cluster
 from dromon.sched.job import QUEUED, Job
@@ -94,7 +94,7 @@ def _would(cluster: Cluster, job: Job, event: events.JobSubmitted, now: float, s
     other = cluster.make(event)
     cluster.expect(other)
     cluster.accounts.dequeue(job)
-    if at_the_door(cluster, other) is not None or cluster.never(other) is not None:
+    if at_the_door(cluster.accounts, other) is not None or never(cluster, other) is not None:
         cluster.accounts.enqueue(job)
         return False
     cluster.jobs[job.id] = other
