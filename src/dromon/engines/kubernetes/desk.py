@@ -36,7 +36,10 @@ class Desk:
         engine = self.engine
         light = packing.light(engine.home.cache)
         labels = [node.labels for node in self.cluster_nodes or ()]
-        return cluster.target(engine.context, engine.api, engine.namespace, light.digest, labels)
+        found = cluster.target(engine.context, engine.api, engine.namespace, light.digest, labels)
+        default = found.priority_classes.get(found.default_priority_class, 0)
+        engine.jobs.know_priorities({"": default, **found.priority_classes})
+        return found
 
     @cached_property
     def cluster_nodes(self) -> tuple[situation.Node, ...] | None:

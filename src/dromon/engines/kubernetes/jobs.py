@@ -7,6 +7,7 @@ import contextlib
 import json
 import re
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from dromon.engines import references
@@ -137,6 +138,10 @@ class Jobs:
         if not over and not found.attempt:
             self._end_hopeless(job, pods)
         return found
+
+    def know_priorities(self, values: Mapping[str, int]) -> None:
+        """Of classes that were asked for already; that of jobs without one is under ""."""
+        self._values.update(values)
 
     def _priorities(self, job: Object, pods: dict[str, PodFacts]) -> dict[str, int]:
         """The values of priority classes, asked for once, and only for a job that has no pods to
