@@ -17,6 +17,7 @@ from reference.slow import STOPPING, Amounts, Job, amounts, over
 class Witness:
     def __init__(self, play: Play, ledger: Ledger) -> None:
         self.play, self.ledger = play, ledger
+        self.told_to_go: set[str] = set()  # by the decisions that are being checked
 
     def check(self, decisions: tuple[Decision, ...]) -> None:
         """Before they are carried out."""
@@ -119,18 +120,20 @@ class Witness:
                 cap = books.cap(job) if is_new else books.holds_back(job, more)
                 assert cap is None, f"{decision} over the {cap}"
                 books.held[job.id] = books.held.get(job.id, Amounts()) + more
-        for id in {d.job for d in decisions if isinstance(d, Start | Grow)}:
-            job, held = self.ledger.jobs[id], books.held[id]
+        for decision in (d for d in decisions if isinstance(d, Start | Grow)):
+            job = self.ledger.jobs[decision.job]
+            more = amounts(job.ask, decision.placement)
             for queue in self.ledger.path(job.queue):
-                is_over = over(books.usage(queue.name), queue.limit, held)
-                assert not is_over, f"{id} came over the limit of {queue.name}"
-                is_over = over(books.usage(queue.name, job.user), queue.user_limit, held)
-                assert not is_over, f"{id} came over the user_limit of {queue.name}"
+                is_over = over(books.usage(queue.name), queue.limit, more)
+                assert not is_over, f"{job.id} came over the limit of {queue.name}"
+                is_over = over(books.usage(queue.name, job.user), queue.user_limit, more)
+                assert not is_over, f"{job.id} came over the user_limit of {queue.name}"
 
     def what_is_reserved_stays_free(self, decisions: tuple[Decision, ...]) -> None:
         """Whoever starts leaves others what is reserved for them, for as long as it may run. What
         an owner who waits is planned to have counts as used; such reservations are left out."""
         begun = {d.job: d.placement for d in decisions if isinstance(d, Start | Grow)}
+        self.told_to_go = {d.job for d in decisions if isinstance(d, Preempt)}
         waiting = [job for job in self.ledger.waiting() if job.id not in begun]
         for id, placement in begun.items():
             job, now = self.ledger.jobs[id], self.play.now
@@ -147,6 +150,8 @@ class Witness:
 
     def end_of(self, job: Job) -> float:
         """If it runs, or starts now."""
+        if job.id in self.told_to_go:
+            return self.play.now + job.stop_grace
         if job.state == STOPPING:
             return job.stop_at
         return (self.play.now if job.state == QUEUED else job.since) + self.ledger.duration(job)

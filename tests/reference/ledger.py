@@ -22,10 +22,36 @@ class Stay:
     end: float = inf
 
 
+Which = tuple[str, str | int, int]  # of whom it is: of a queue, its users, a user, a class; which
+
+
 class Ledger(Slow):
     def __init__(self) -> None:
         super().__init__()
         self.stays: list[Stay] = []
+        self.counted: dict[Which, tuple[str, float]] = {}  # budgets: per what, since when
+
+    def apply(self, event: Any) -> None:
+        super().apply(event)
+        if isinstance(event, events.RulesChanged):
+            before = self.counted
+            self.counted = {which: (b.per, event.time) for which, b in self.budgets()}
+            self.counted |= {w: old for w, old in before.items()
+                             if w in self.counted and self.counted[w][0] == old[0]}  # fmt: skip
+
+    def budgets(self) -> list[tuple[Which, Budget]]:
+        """A new one counts what still runs, from its start, and nothing that had ended."""
+        found: list[tuple[Which, Budget]] = []
+        for queue in self.rules.queues:
+            for of in ("queue", "user"):
+                mine = [b for b in queue.budgets if b.of == of]
+                found += [((f"{of} of queue", queue.name, n), b) for n, b in enumerate(mine)]
+        for user in self.rules.users:
+            found += [(("user", user.name, n), b) for n, b in enumerate(user.budgets)]
+        for level in self.rules.priorities:
+            if level.user_budget is not None:
+                found.append((("class", level.value, 0), Budget(level.user_budget)))
+        return found
 
     def job_event(self, job: Job, event: Any) -> None:
         before = job.placement
@@ -88,22 +114,33 @@ class Page(Books):
 
     def has_spent(self, job: Job) -> bool:
         """Whether one of the budgets that count it is used up."""
-        mine = {"user": job.user}
-        budgets = [(b, ROOT, mine) for b in self.slow.user(job.user).budgets]
-        for rule in self.slow.path(job.queue):
-            budgets += [(b, rule.name, mine if b.of == "user" else {}) for b in rule.budgets]
-        for level in self.slow.rules.priorities:
-            if level.value == job.priority and level.user_budget is not None:
-                budgets.append((Budget(level.user_budget), ROOT, mine | {"priority": level.value}))
-        return any(self.used(b.per, *whose) >= b.gpu_hours * 3600 for b, *whose in budgets)
+        queues = [rule.name for rule in self.slow.path(job.queue)]
+        mine: dict[str, Any] = {"user": job.user}
+        for which, budget in self.slow.budgets():
+            match which:
+                case ("queue of queue", name, _) if name in queues:
+                    used = self.used(which, str(name), {})
+                case ("user of queue", name, _) if name in queues:
+                    used = self.used(which, str(name), mine)
+                case ("user", name, _) if name == job.user:
+                    used = self.used(which, ROOT, mine)
+                case ("class", value, _) if value == job.priority:
+                    used = self.used(which, ROOT, mine | {"priority": value})
+                case _:
+                    continue
+            if used >= budget.gpu_hours * 3600:
+                return True
+        return False
 
-    def used(self, per: str, queue: str, of: dict[str, Any]) -> float:
+    def used(self, which: Which, queue: str, of: dict[str, Any]) -> float:
         """GPU-seconds of a queue since the day, week or month began."""
+        per, since = self.slow.counted[which]
         begin = window(per, self.now)
         return sum(
             stay.amounts["gpus"] * max(0.0, min(stay.end, self.now) - max(stay.begin, begin))
             for stay in self.slow.stays
             if self.slow.is_in(stay.job, queue)
+            and stay.end > since
             and all(getattr(stay.job, name) == value for name, value in of.items())
         )
 

@@ -35,8 +35,6 @@ class Round(Books):
             self.keep(job, -inf, after(now, end), job.placement)
         self.going = {j.id for j in slow.placed() if j.state == STOPPING}
         self.waiting = slow.waiting()
-        self.late = {j.id for j in slow.placed()
-                     if j.state == RUNNING and j.since + slow.duration(j) <= now}  # fmt: skip
         self.looked: list[Job] = []
         self.held_back: set[str] = set()
         self.favoured = {j.id for j in self.waiting if j.is_favoured}
@@ -78,7 +76,7 @@ class Round(Books):
             return
         if not self.is_coming(found) and (is_first or not is_shut_out):
             yield from self.make_room(job, is_first)
-        found = self.planned_start(job)
+        found = self.kept(job) or self.earliest(job)
         if found is not None:
             self.planned.append(job.queue)
             self.keep(job, *found)
@@ -127,12 +125,14 @@ class Round(Books):
                 return time, until, placement
         return None
 
-    def planned_start(self, job: Job) -> tuple[float, float, Placement] | None:
-        """If others go for it, without counting on those who should have ended."""
-        holds, late = self.holds, self.late - self.going if job.id in self.favoured else set()
-        self.holds = [replace(h, end=inf) if h.job in late else h for h in holds]
-        found, self.holds = self.earliest(job), holds
-        return found or self.earliest(job)
+    def kept(self, job: Job) -> tuple[float, float, Placement] | None:
+        """If others go for it: what they leave, and what it needs beside that, from now on."""
+        ends = [hold.end for hold in self.holds if hold.job in self.going]
+        if job.id not in self.favoured or not ends:
+            return None
+        until = lasting(self.now, max(ends), self.slow.duration(job))
+        placement = place(self.room_now(job, self.going), job.ask)
+        return None if placement is None else (self.now, until, placement)
 
     def room(self, job: Job, begin: float, end: float, without: Collection[str] = ()) -> Room:
         """All the time between the two. Of what is closed to it, only what `without` gives."""

@@ -14,14 +14,14 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
 from dromon.sched.entered import Entered
 from dromon.sched.growth import grow
-from dromon.sched.job import QUEUED, RUNNING, Job, Role, Seat, Shape
+from dromon.sched.job import QUEUED, Job, Role, Seat, Shape
 from dromon.sched.later import Later
 from dromon.sched.look import Look
 from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut
 from dromon.sched.place import Turning, place_now
 from dromon.sched.plan import Plan
 from dromon.sched.policies import PRIORITY, REPACK
-from dromon.sched.preempt import Outlook, Step, give_way, lacking
+from dromon.sched.preempt import Outlook, Step, coming_room, give_way, lacking
 from dromon.sched.queues import Queue
 from dromon.sched.reserved import owners
 
@@ -81,7 +81,6 @@ class Pass(Entered):
         self.outlook: Outlook | None = None
         self.borrowing: set[str] = set()  # queues of blocked ones that would borrow, for ever
         self._held_back: set[str] = set()  # by a cap
-        self._overdue: list[Job] | None = None
         self._asked_at: dict[Shape, int] = {}
         self._hope: Shape | None = None  # of whom somebody could start, when last asked
         self._pressing: set[int] | None = None  # queues whose jobs may send others away
@@ -231,13 +230,16 @@ class Pass(Entered):
     def _look(self, job: Job, walk: LeafWalk, forced: bool) -> None:
         plan = self.plan
         is_sought = self.sought == job.id
-        if plan.closed & job.shape.uses and not forced:
-            if not walk.has_blocked:
+        closed = plan.closed & job.shape.uses
+        if closed and not forced:
+            if not walk.has_blocked or self._is_expected(job):
                 if self.cap(job) is not None:
                     return self._held(job, walk, is_sought)
-                walk.has_blocked = True
-                steps = self._make_room(job, True, plan.closed & job.shape.uses)
-                self._carry(job, steps)
+                if not walk.has_blocked:
+                    walk.has_blocked = True
+                    self._carry(job, self._make_room(job, True, closed))
+                if walk.blocked < PLANNED and self._keep_room(job, closed):
+                    walk.blocked += 1
             self.blocked.append(job)
             if is_sought:
                 self._remember(Look(job, "closed", ahead=self.blocked[:-1]))
@@ -312,7 +314,10 @@ class Pass(Entered):
             self._carry(job, steps)
         planned = None
         if walk.blocked < PLANNED and (is_sought or not self._is_alone()):
-            if not (self._is_expected(job) and self._late()) and self._may_wait(job):
+            if self._keep_room(job, frozenset()):
+                walk.blocked += 1
+                planned = self.plan.planned[-1][1]
+            elif self._may_wait(job):
                 walk.blocked += 1
             elif (found := self._earliest(job)) is not None:
                 walk.blocked += 1
@@ -397,14 +402,6 @@ class Pass(Entered):
         self.later.catch_up()
         if not self.cluster.policy.backfills:
             return None
-        if self._is_expected(job) and (late := self._late()):
-            # Others have gone or go for it: what they leave is not to be taken by anybody while
-            # it waits for somebody who should have ended.
-            back = self.keep_late(late)
-            found = self.plan.earliest(job)
-            back()
-            if found is not None:
-                return found
         return self.plan.earliest(job)
 
     def _is_expected(self, job: Job) -> bool:
@@ -412,13 +409,6 @@ class Pass(Entered):
         if self.outlook is None:
             return job.id in self.cluster.promised
         return job.id in self.outlook.expected
-
-    def _late(self) -> list[Job]:
-        """Those that should have ended."""
-        if self._overdue is None:
-            holding = self.cluster.holding.values()
-            self._overdue = [job for job in holding if job.end <= self.now]
-        return [job for job in self._overdue if job.state == RUNNING]
 
     def _is_alone(self) -> bool:
         """Only one job waits: it cannot stand in anybody's way."""
@@ -456,6 +446,19 @@ class Pass(Entered):
         if job.id not in self.cluster.promised:
             self._outlook().expect(job)
         self.tell(job, steps)
+
+    def _keep_room(self, job: Job, closed: frozenset[str]) -> bool:
+        """What those leave who go for it is for nobody else, nor what it needs beside that."""
+        if not self._is_expected(job):
+            return False
+        # Where those go who were told just now, `give_way` has looked for others.
+        later = self.later if job.id in self.cluster.promised else None
+        found = coming_room(self.plan, later, job, closed)
+        if found is None:
+            return False
+        start, seats = found
+        self.plan.book(job, start, seats, self.now)
+        return True
 
     def _close(self, job: Job) -> None:
         """Nobody can know when it will start: keep what it may come to need, wherever it may come

@@ -96,19 +96,6 @@ class Entered:
 
         return again
 
-    def keep_late(self, late: list[Job]) -> Callable[[], None]:
-        """As if these, who should have ended, never did, until the answer is called."""
-        ends = [job.end for job in late]
-
-        def expect(times: list[float]) -> None:
-            for job, end in zip(late, times, strict=True):
-                job.end = end
-                self.cluster.touch(job)
-            self.plan.forget_fronts()
-
-        expect([inf] * len(late))
-        return lambda: expect(ends)
-
     def undo(self) -> None:
         self.plan.forget_fronts()
         for job, end in self.stopped:

@@ -56,17 +56,21 @@ class Plan:
             for job in self.cluster.holding.values()
         )
 
-    def book(self, job: Job, start: float, seats: Iterable[Seat]) -> None:
-        self._book(job, start, list(seats))
+    def book(
+        self, job: Job, start: float, seats: Iterable[Seat], since: float | None = None
+    ) -> None:
+        """`since`: the seats are kept for it from then on, before it starts."""
+        since = start if since is None else since
+        self._book(job, start, list(seats), since)
         if self.other is not None:
-            self.other._book(job, start, list(seats))
+            self.other._book(job, start, list(seats), since)
 
-    def _book(self, job: Job, start: float, seats: list[Seat]) -> None:
+    def _book(self, job: Job, start: float, seats: list[Seat], since: float) -> None:
         end = self.end(job, start)
         self.planned.append((job, start, end, seats))
         for seat in seats:
             node = self.cluster.nodes[seat.node]
-            self.bookings.setdefault(node.number, []).append(Booking(start, end, seat))
+            self.bookings.setdefault(node.number, []).append(Booking(since, end, seat))
             for front in self._fronts.values():
                 front.book(node.number, self.soon)
 

@@ -31,7 +31,8 @@ class Outlook:
         for job, seats in _under_way(cluster):
             self.goes(job, seats)
         for job in cluster.promised.values():
-            self.expect(job)
+            if job.id not in cluster.refused:
+                self.expect(job)
 
     def goes(self, job: Job, seats: Iterable[Seat]) -> None:
         for seat in seats:
@@ -93,7 +94,9 @@ class Outlook:
 class Room:
     """The nodes as a blocked job would find them, were some seats given back."""
 
-    def __init__(self, plan: Plan, later: Later, job: Job, closed: frozenset[str]) -> None:
+    def __init__(self, plan: Plan, later: Later | None, job: Job, closed: frozenset[str]) -> None:
+        """`later`: None where it is known already that nobody put off comes to be there."""
+        self.end = plan.now + job.duration
         self.plan = plan
         self.later = later
         self.job = job
@@ -103,7 +106,7 @@ class Room:
         self._states: dict[int, State] = {}
         self._slots: dict[int, int] = {}
         self._count = 0
-        if job.shape.plain is None or closed or plan.reservations:
+        if later is not None and (job.shape.plain is None or closed or plan.reservations):
             later.catch_up()  # who is planned where may matter anywhere
         if job.shape.plain is not None:
             for node in self._with_room(job.shape.plain):
@@ -129,8 +132,7 @@ class Room:
         if found is None:
             plan = self.plan
             freed = self.freed.get(node.number, ())
-            end = plan.now + self.job.duration
-            found = plan.state(node, plan.now, end, freed, self.closed)
+            found = plan.state(node, plan.now, self.end, freed, self.closed)
             self._states[node.number] = found
         return found
 
@@ -138,7 +140,7 @@ class Room:
         role = self.job.shape.plain
         assert role is not None
         number = node.number
-        if self.later.may_come(node, self.plan.now + self.job.duration):
+        if self.later is not None and self.later.may_come(node, self.end):
             self.later.catch_up()
         if self.closed:
             count = slots(node, self.state(node), role)
@@ -158,9 +160,8 @@ class Room:
         mask, now = node.mask, self.plan.now
         for seat in self.freed.get(node.number, ()):
             mask |= seat.mask
-        end = now + self.job.duration
         for booking in self.plan.bookings.get(node.number, ()):
-            if booking.start < end and booking.end > now:
+            if booking.start < self.end and booking.end > now:
                 mask &= ~booking.seat.mask
         return (mask & node.kind_mask(role.kind)).bit_count() // role.gpus
 
@@ -191,9 +192,18 @@ class Room:
             return False
         if plain is not None and not self.plan.reservations:
             return True
-        board = Board(self.nodes, lambda node: self.state(node).copy(), self.plan.turn)
+        return self.seats() is not None
+
+    def seats(self) -> list[Seat] | None:
+        nodes = self.nodes
+        if self.job.shape.plain is not None:
+            by_number = self.plan.cluster.numbers
+            nodes = [by_number[number] for number, count in self._slots.items() if count]
+        board = Board(nodes, lambda node: self.state(node).copy(), self.plan.turn)
         seats = board.place(self.job.shape)
-        return seats is not None and self.plan.respects(self.job, seats, self.plan.now, self.freed)
+        if seats is None or not self.plan.respects(self.job, seats, self.plan.now, self.freed):
+            return None
+        return seats
 
 
 def give_way(
@@ -228,10 +238,7 @@ def give_way(
         if not closed:
             later.catch_up()
             found = plan.earliest(job)
-            if found is not None and found[0] <= max(
-                plan.soon if other.state == RUNNING else max(other.end, plan.soon)
-                for other, _ in under_way
-            ):
+            if found is not None and found[0] <= _by_when(plan, under_way):
                 return []
     steps: list[Step] = []
     for step in _extra_members(cluster, untouchable):
@@ -253,6 +260,20 @@ def give_way(
     for step in steps:
         outlook.stays(step[0], step[1])
     return []
+
+
+def coming_room(
+    plan: Plan, later: Later | None, job: Job, closed: frozenset[str]
+) -> tuple[float, list[Seat]] | None:
+    """By when, and where, there is room for it once those have gone that are told to."""
+    under_way = list(_under_way(plan.cluster))
+    if not under_way:
+        return None
+    room = Room(plan, later, job, closed)
+    for _, seats in under_way:
+        room.give(seats)
+    found = room.seats() if room.fits() else None
+    return None if found is None else (_by_when(plan, under_way), found)
 
 
 def _is_held_without(plan: Plan, job: Job, steps: list[Step], coming: Sequence[Job]) -> bool:
@@ -278,6 +299,13 @@ def _under_way(cluster: Cluster) -> Iterator[tuple[Job, Sequence[Seat]]]:
         job = cluster.jobs[id]
         if id not in cluster.stopping:
             yield job, [seat for seat in job.seats if seat.member in job.going]
+
+
+def _by_when(plan: Plan, under_way: list[tuple[Job, Sequence[Seat]]]) -> float:
+    """They will have gone."""
+    return max(
+        plan.soon if other.state == RUNNING else max(other.end, plan.soon) for other, _ in under_way
+    )
 
 
 def _extra_members(cluster: Cluster, untouchable: set[str]) -> Iterator[Step]:

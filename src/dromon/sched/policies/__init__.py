@@ -56,13 +56,13 @@ class Fifo:
 
 
 class Sjf:
-    """The shortest first; what says no duration comes last."""
+    """The shortest first, by what each said or its queue allows; what may take for ever last."""
 
     name, preemption, is_fair, changes_in_time = "sjf", NONE, False, False
     backfills = True
 
     def key(self, job: Job, now: float) -> tuple[float, ...]:
-        return (job.max_duration if job.max_duration is not None else float("inf"),)
+        return (job.duration,)
 
 
 POLICIES: dict[str, Callable[[], Policy]] = {
