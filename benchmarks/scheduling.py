@@ -1,7 +1,7 @@
 """The scheduler's own speed: decisions per second of processor time, and how that grows.
 
 Everything is pure, so nothing but the core runs here. Sizes and durations are drawn from Philly
-where the trace is at hand (`DROMON_TRACES`), else from a distribution of the same shape.
+where the trace is at hand (../shared/traces), else from a distribution of the same shape.
 """
 
 import csv
@@ -15,11 +15,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from pathlib import Path
 from types import BuiltinFunctionType
 
 from benchmarks import compiled
-from benchmarks.measure import Bar
+from benchmarks.measure import TRACES, Bar
 from dromon.sched import events
 from dromon.sched.asks import Gpu, RoleAsk
 from dromon.sched.cluster import Cluster
@@ -43,7 +42,7 @@ def drawn(seed: int) -> Iterator[tuple[int, float]]:
 
 
 def _philly() -> list[tuple[int, float]]:
-    path = Path(os.environ.get("DROMON_TRACES", "/nonexistent")) / "philly.csv.gz"
+    path = TRACES / "philly.csv.gz"
     if not path.exists():
         return []
     with gzip.open(path, "rt") as text:

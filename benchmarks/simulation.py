@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.measure import Bar
+from benchmarks.measure import TRACES, Bar
 from dromon.sched.policies import NONE, Fifo
 from dromon.sim import FOREVER, Trace, TraceJob, read_trace, simulate
 from dromon.sim.asking import Asks
@@ -19,7 +19,6 @@ from dromon.sim.fleet import fleet
 from dromon.sim.fragments import workload_of
 from dromon.sim.study import placer_for
 
-TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 NODES = "1250x8"
 
 

@@ -83,6 +83,7 @@ class Pass(Entered):
         self._held_back: set[str] = set()  # by a cap
         self._asked_at: dict[Shape, int] = {}
         self._hope: Shape | None = None  # of whom somebody could start, when last asked
+        self._is_only = False  # only one waits, and it is looked at
         self._pressing: set[int] | None = None  # queues whose jobs may send others away
 
     def run(self) -> None:
@@ -102,7 +103,7 @@ class Pass(Entered):
                 self._pass_by(walk)
                 continue
             self.look(job, walk)
-            if not self._matters() or (self.started and self._is_alone()):
+            if self._is_only or not self._matters() or (self.started and self._is_alone()):
                 break
         # 4. What nobody waits for goes to gangs that can use more.
         may_grow = self.may_grow or bool(cluster.elastic)
@@ -123,6 +124,7 @@ class Pass(Entered):
         if not promised and len(self.accounts.lines) == 1 and (only := self._only()) is not None:
             walk = self.order.walk(tree[only.queue])
             walk.next = only
+            self._is_only = True
             yield walk
             return
         for job in promised:

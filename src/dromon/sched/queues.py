@@ -299,8 +299,8 @@ class Queue:
     def _age(self, oldest: int) -> None:
         parent, was = self.parent, self.oldest
         self._move(self.share, oldest)
-        if parent is None:
-            return
+        if parent is None or parent.parent is None:
+            return  # nobody goes before the root
         if oldest < parent.oldest:
             parent._age(oldest)
         elif was == parent.oldest and oldest != was:
