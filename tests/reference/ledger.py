@@ -29,13 +29,14 @@ class Ledger(Slow):
     def __init__(self) -> None:
         super().__init__()
         self.stays: list[Stay] = []
-        self.counted: dict[Which, tuple[str, float]] = {}  # budgets: per what, since when
+        self.counted: dict[Which, tuple[str, int]] = {}  # budgets: per what, without which stays
 
     def apply(self, event: Any) -> None:
         super().apply(event)
         if isinstance(event, events.RulesChanged):
-            before = self.counted
-            self.counted = {which: (b.per, event.time) for which, b in self.budgets()}
+            before, over = self.counted, sum(stay.end < inf for stay in self.stays)
+            self.stays.sort(key=lambda stay: stay.end == inf)  # those that are over first
+            self.counted = {which: (b.per, over) for which, b in self.budgets()}
             self.counted |= {w: old for w, old in before.items()
                              if w in self.counted and self.counted[w][0] == old[0]}  # fmt: skip
 
@@ -134,13 +135,12 @@ class Page(Books):
 
     def used(self, which: Which, queue: str, of: dict[str, Any]) -> float:
         """GPU-seconds of a queue since the day, week or month began."""
-        per, since = self.slow.counted[which]
+        per, over = self.slow.counted[which]
         begin = window(per, self.now)
         return sum(
             stay.amounts["gpus"] * max(0.0, min(stay.end, self.now) - max(stay.begin, begin))
-            for stay in self.slow.stays
+            for stay in self.slow.stays[over:]
             if self.slow.is_in(stay.job, queue)
-            and stay.end > since
             and all(getattr(stay.job, name) == value for name, value in of.items())
         )
 

@@ -14,6 +14,7 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.job import QUEUED, RUNNING, Demand, Job, Role, Seat
 from dromon.sched.later import Later
 from dromon.sched.node import Node
+from dromon.sched.place import now_board
 from dromon.sched.plan import Plan
 from dromon.sched.queues import Queue
 
@@ -272,6 +273,10 @@ def coming_room(
     room = Room(plan, later, job, closed)
     for _, seats in under_way:
         room.give(seats)
+    if plan.reservations:  # once others are told to go, it may have at once what is free
+        found = now_board(plan, plan.turn, job).place(job.shape)
+        if found is not None and plan.respects(job, found, plan.now, room.freed):
+            return plan.soon, found
     found = room.seats() if room.fits() else None
     return None if found is None else (_by_when(plan, under_way), found)
 
