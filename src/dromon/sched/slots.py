@@ -8,22 +8,12 @@ from math import inf
 from operator import itemgetter
 
 from dromon.sched.board import State, slots
+from dromon.sched.booking import Booking
 from dromon.sched.job import Job, Role, Seat
 from dromon.sched.node import Node
 
 Releases = list[tuple[float, tuple[Seat, ...]]]  # who gives back what, soonest first
 NOW = -inf  # a slot that is free already
-
-
-class Booking:
-    """A planned job's seat, from its planned start to its planned end."""
-
-    __slots__ = ("end", "seat", "start")
-
-    def __init__(self, start: float, end: float, seat: Seat) -> None:
-        self.start = start
-        self.end = end
-        self.seat = seat
 
 
 class SlotTimes:
