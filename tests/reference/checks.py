@@ -17,7 +17,9 @@ from reference.slow import STOPPING, Amounts, Job, amounts, over
 class Witness:
     def __init__(self, play: Play, ledger: Ledger) -> None:
         self.play, self.ledger = play, ledger
-        self.told_to_go: set[str] = set()  # by the decisions that are being checked
+        # By the decisions that are being checked:
+        self.told_to_go: set[str] = set()
+        self.leaving: dict[str, tuple[str, ...]] = {}
 
     def check(self, decisions: tuple[Decision, ...]) -> None:
         """Before they are carried out."""
@@ -134,6 +136,7 @@ class Witness:
         an owner who waits is planned to have counts as used; such reservations are left out."""
         begun = {d.job: d.placement for d in decisions if isinstance(d, Start | Grow)}
         self.told_to_go = {d.job for d in decisions if isinstance(d, Preempt)}
+        self.leaving = {d.job: d.members for d in decisions if isinstance(d, Shrink)}
         waiting = [job for job in self.ledger.waiting() if job.id not in begun]
         for id, placement in begun.items():
             job, now = self.ledger.jobs[id], self.play.now
@@ -167,7 +170,7 @@ class Witness:
         for id, seen in self.play.jobs.items():
             job = self.ledger.jobs[id]
             if is_now or self.end_of(job) > time:
-                gone = seen.leaving if time > self.play.now else ()
+                gone = (*seen.leaving, *self.leaving.get(id, ())) if time > self.play.now else ()
                 found += [(job, s) for m, s in seen.placement.items() if m not in gone]
         return found
 

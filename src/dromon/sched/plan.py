@@ -436,7 +436,10 @@ class Plan:
         for job in self.cluster.holding.values():
             ends = job.end if job.end > self.now else self.soon
             if ends > point and self.cluster.is_reserved_for(reservation, job):
-                count += self._devices(job.seats, reservation, freed)
+                seats: Sequence[Seat] = job.seats
+                if job.going and point > self.now:  # those that were told to go will have gone
+                    seats = [seat for seat in seats if seat.member not in job.going]
+                count += self._devices(seats, reservation, freed)
         for job, start, end, seats in self.planned:
             if start <= point < end and self.cluster.is_reserved_for(reservation, job):
                 count += self._devices(seats, reservation, freed)
