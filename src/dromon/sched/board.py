@@ -69,6 +69,10 @@ class State:
             return self.mask.bit_count()
         return self.mask.bit_count() + sum(WHOLE - used for used in self.parts.values()) / WHOLE
 
+    def parts_left(self) -> int:
+        """In thousandths of a device."""
+        return self.mask.bit_count() * WHOLE + sum(WHOLE - used for used in self.parts.values())
+
     def is_like(self, other: "State") -> bool:
         return (self.cpus, self.memory, self.mask, self.parts, self.is_whole) == (
             other.cpus, other.memory, other.mask, other.parts, other.is_whole,
@@ -144,9 +148,28 @@ class Board:
             found = self._fill(role, set())
             if found is None:
                 self._states = before
-                return self._elsewhere(roles) if len(roles) > 1 else None
+                return self._elsewhere(roles) if self._may_fit(roles) else None
             seats += found
         return seats
+
+    def _may_fit(self, roles: list[Role]) -> bool:
+        """Several roles, for all of which together there is enough, and for each alone room."""
+        if len(roles) < 2:
+            return False
+        states = [self.state(node) for node in self.nodes]
+        for dimension, free, asked in (
+            (CPUS, [s.cpus for s in states], [r.cpus * r.min for r in roles]),
+            (MEMORY, [s.memory for s in states], [r.memory * r.min for r in roles]),
+            (GPUS, [s.parts_left() for s in states],
+             [(r.gpus * WHOLE + r.part) * r.min for r in roles]),
+        ):  # fmt: skip
+            if dimension in self.dimensions and sum(each for each in free if each > 0) < sum(asked):
+                return False
+        return all(
+            Board(self.nodes, lambda node: self.state(node).copy(), self.turn, self.dimensions)
+            ._fill(role, set()) is not None
+            for role in roles
+        )  # fmt: skip
 
     def _elsewhere(self, roles: list[Role]) -> list[Seat] | None:
         """Where the node that each fills best leaves no room for another role: other nodes are
