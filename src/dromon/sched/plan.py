@@ -5,31 +5,37 @@ in the order is placed on what is free *throughout* its own time, beside what ru
 booked. So nobody who passes a planned job can make it start later.
 """
 
-from bisect import insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf, nextafter
 
-from dromon.sched.asks import CPUS, GPUS, MEMORY
-from dromon.sched.board import Board, State, Turn, slots
-from dromon.sched.booking import Booking, subtract
+from dromon.sched.board import Board, Turn
+from dromon.sched.booking import Booking
 from dromon.sched.cluster import Cluster
+from dromon.sched.diary import Diary
 from dromon.sched.job import Job, Role, Seat
-from dromon.sched.node import WHOLE, Node
+from dromon.sched.node import Node
 from dromon.sched.rules import Reservation
-from dromon.sched.slots import Front, SlotTimes, Windows, releases, slot_times, windows_beside
+from dromon.sched.slots import (
+    Front,
+    SlotTimes,
+    Windows,
+    counted,
+    releases,
+    slot_times,
+    windows_beside,
+)  # fmt: skip
 
 Freed = Mapping[int, Sequence[Seat]]  # node number -> seats as good as given back
 NOBODY: Freed = {}
 LINEAR = 200  # so many times are tried one by one; of more, the first from which on it fits
 
 
-class Plan:
+class Plan(Diary):
     def __init__(self, cluster: Cluster, now: float, turn: Turn) -> None:
+        super().__init__(now)
         self.cluster = cluster
-        self.now = now
-        self.soon = nextafter(now, inf)  # when what should have ended already will have
         self.turn = turn
-        self.bookings: dict[int, list[Booking]] = {}  # node number -> those on it
         self.planned: list[tuple[Job, float, float, list[Seat]]] = []
         self.closed: frozenset[str] = frozenset()
         self.other: Plan | None = None  # see `without_borrowers`
@@ -136,100 +142,6 @@ class Plan:
                 found.append((point, untils))
         return found
 
-    # ---- what is free when ----------------------------------------------------------------------
-
-    def state(
-        self, node: Node, start: float, end: float, freed: Sequence[Seat] = (),
-        closed: frozenset[str] = frozenset(),
-    ) -> State:  # fmt: skip
-        """What is free there throughout [start, end), were those seats `freed` already. Of what is
-        `closed`, only what they leave."""
-        if closed:
-            return self._left_by(node, start, end, freed, closed)
-        if not (freed or node.parts or node.held):
-            found = self._plain_state(node, start, end)
-            if found is not None:
-                return found
-        state = State.of(node)
-        for seat in freed:
-            state.give(node, seat)
-        bookings = self.bookings.get(node.number)
-        later: list[tuple[float, Sequence[Seat]]] = []
-        if start > self.now or bookings:
-            for time, seats in releases(node):
-                if freed:
-                    seats = tuple([seat for seat in seats if seat not in freed])
-                if start > self.now and (time <= start or time <= self.soon):
-                    for seat in seats:
-                        state.give(node, seat)
-                else:
-                    later.append((max(time, self.soon), seats))
-        if bookings:
-            subtract(state, bookings, later, start, end)
-        return state
-
-    def _plain_state(self, node: Node, start: float, end: float) -> State | None:
-        """The same where nothing is shared; None: this has to be worked out in full."""
-        cpus, memory, mask = node.cpus, node.memory, node.mask
-        if start > self.now:
-            due = start if start > self.soon else self.soon
-            for time, seats in node.ends or releases(node):
-                if time > due:
-                    break
-                for seat in seats:
-                    if seat.part:
-                        return None
-                    cpus += seat.cpus
-                    memory += seat.memory
-                    mask |= seat.mask
-        for booking in self.bookings.get(node.number, ()):
-            if booking.start < end and booking.end > start:
-                seat = booking.seat
-                if seat.cpus or seat.memory or seat.part:
-                    return None
-                mask &= ~seat.mask
-        return State(cpus, memory, mask, {})
-
-    def _left_by(
-        self, node: Node, start: float, end: float, freed: Sequence[Seat], closed: frozenset[str]
-    ) -> State:
-        state, shut = self.state(node, start, end, freed), self.state(node, start, end)
-        state.cpus -= shut.cpus if CPUS in closed else 0
-        state.memory -= shut.memory if MEMORY in closed else 0
-        if GPUS in closed:
-            for position in shut.parts:  # of a device that was shared, only what comes back
-                if state.mask >> position & 1:
-                    state.mask ^= 1 << position
-                    state.parts[position] = 0
-            state.mask &= ~shut.mask
-            for position, used in state.parts.items():
-                there = WHOLE if shut.mask >> position & 1 else 0
-                there = WHOLE - shut.parts[position] if position in shut.parts else there
-                state.parts[position] = min(WHOLE, used + there)
-        return state
-
-    def slots(self, node: Node, role: Role, start: float, end: float) -> int:
-        """How many members of a plain role fit there throughout [start, end)."""
-        return slots(node, self.state(node, start, end), role)
-
-    def throughout_now(self, node: Node, job: Job) -> State:
-        return self.state(node, self.now, self.now + job.duration)
-
-    def free_until(self, role: Role, nodes: Iterable[Node]) -> float:
-        """On those of these nodes that are booked, no member that is there from now on can stay
-        longer than this."""
-        until = self.now
-        for node in nodes:
-            bookings = self.bookings.get(node.number)
-            if not bookings or node.mask.bit_count() < role.gpus or not node.is_open:
-                continue
-            for start in sorted(b.start for b in bookings):
-                if start > until:
-                    if not self.slots(node, role, self.now, start):
-                        break
-                    until = start
-        return until
-
     # ---- the earliest start ---------------------------------------------------------------------
 
     def earliest(self, job: Job) -> tuple[float, list[Seat]] | None:
@@ -239,9 +151,9 @@ class Plan:
         return self._earliest_of_any(job)
 
     def _earliest_plain(self, job: Job, role: Role) -> tuple[float, list[Seat]] | None:
+        if role.min == 1:
+            return self._soonest(role) or self._earliest_one(job, role)
         most, by_number, soon = role.min, self.cluster.numbers, self.soon
-        if most == 1 and (soonest := self._soonest(role)) is not None:
-            return soonest
         front = self._front(role)
         plain: dict[int, float] = {}  # nodes that nobody has booked -> their first slot
         times: list[float] = []  # of their slots, the soonest `most`
@@ -250,15 +162,10 @@ class Plan:
             if len(times) >= most and first > times[most - 1]:
                 break
             plain[number] = first
-            if most == 1:
-                times.append(first)
-            else:
-                for slot in slot_times(by_number[number], role, most):
-                    insort(times, slot if slot > soon else soon)
+            for slot in slot_times(by_number[number], role, most):
+                insort(times, slot if slot > soon else soon)
         last = times[most - 1] if len(times) >= most else inf
         booked = front.booked_until(last, lambda number: self._windows(number, front.times))
-        if most == 1 and not booked and len(plain) == 1:
-            return (last, self._one_seat(role, by_number[next(iter(plain))], last))
         changes = [(time, -1, 0) for time in times[:most]]
         for number in booked:
             changes += [
@@ -280,12 +187,45 @@ class Plan:
                 continue
             nodes = [by_number[n] for n, first in plain.items() if first <= point]
             nodes += [by_number[n] for n, found in at_most.items() if found]
-            if most == 1:
-                return point, self._best_seat(role, nodes, point, self.end(job, point))
             seats = self._board(job, point, nodes).place(job.shape)
             if seats is not None:
                 return point, seats
         return None
+
+    def _earliest_one(self, job: Job, role: Role) -> tuple[float, list[Seat]] | None:
+        """The same for one member."""
+        front, by_number, soon = self._front(role), self.cluster.numbers, self.soon
+        first, free = inf, []
+        for time, number in front.free(self.bookings):
+            if time < soon:
+                time = soon
+            if time > first:
+                break
+            first = time
+            free.append(number)
+        booked = front.booked_until(first, lambda number: self._windows(number, front.times))
+        point, windows = first, front.windows
+        for number in booked:
+            for begin, untils in windows[number]:
+                if begin > point:
+                    break
+                if untils and untils[0] >= self.end(job, begin):
+                    point = begin
+                    break
+        if point == inf:
+            return None
+        nodes = [by_number[number] for number in free] if first == point else []
+        for number in booked:
+            has_room = False
+            for begin, untils in windows[number]:
+                if begin > point:
+                    break
+                has_room = bool(untils) and untils[0] >= self.end(job, begin)
+            if has_room:
+                nodes.append(by_number[number])
+        if len(nodes) == 1 and nodes[0].number not in self.bookings:
+            return point, self._one_seat(role, nodes[0], point)
+        return point, self._best_seat(role, nodes, point, self.end(job, point))
 
     def _fitting(self, untils: list[float], job: Job, point: float) -> int:
         """For how many members a window is long enough."""
@@ -324,7 +264,14 @@ class Plan:
     def _best_seat(self, role: Role, nodes: list[Node], start: float, end: float) -> list[Seat]:
         """Of nodes that have room for one member, on the one that it fills best."""
         best: tuple[tuple[float, int, int, int], Node, int] | None = None
+        bookings, due = self.bookings, start if start > self.soon else self.soon
         for node in nodes:
+            if (
+                best is not None and node.number not in bookings
+                and not (node.parts or node.held)
+                and bisect_right(node.counts or counted(node), due) > best[0][0] + 1
+            ):  # fmt: skip
+                continue  # it has more left, as is known without its state
             state = self.state(node, start, end)
             if best is None or state.gpus_left() <= best[0][0]:
                 score = (state.gpus_left(), state.cpus, state.memory, self.turn(node.number))
@@ -334,16 +281,6 @@ class Plan:
         _, node, mask = best
         chosen = node.lowest(mask & node.kind_mask(role.kind), role.gpus)
         return [Seat(f"{role.name}-0", node.name, role.cpus, role.memory, chosen, 0)]
-
-    def points(self, node: Node) -> Iterator[float]:
-        """Times after now at which more may be free there."""
-        soon = self.soon
-        for job in node.jobs.values():
-            yield job.end if job.end > soon else soon
-            if job.going:
-                yield soon
-        for booking in self.bookings.get(node.number, ()):
-            yield booking.end if booking.end > soon else soon
 
     def _earliest_of_any(self, job: Job) -> tuple[float, list[Seat]] | None:
         points = {self.soon} if self.cluster.shrinking else set()
