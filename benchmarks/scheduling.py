@@ -223,7 +223,7 @@ def preemption(folder: str) -> Iterator[Bar]:
     took = []
     gc.collect()
     gc.freeze()
-    for _ in range(100):
+    for _ in range(500):
         event = bench.arrival(priority=10)
         bench.cluster.apply(event)
         began = time.process_time()
