@@ -204,25 +204,18 @@ class Plan(Diary):
             first = time
             free.append(number)
         booked = front.booked_until(first, lambda number: self._windows(number, front.times))
-        point, windows = first, front.windows
+        point, nodes = first, [by_number[number] for number in free]
         for number in booked:
-            for begin, untils in windows[number]:
+            for begin, untils in front.windows[number]:
                 if begin > point:
                     break
                 if untils and untils[0] >= self.end(job, begin):
-                    point = begin
+                    if begin < point:
+                        point, nodes = begin, []
+                    nodes.append(by_number[number])
                     break
         if point == inf:
             return None
-        nodes = [by_number[number] for number in free] if first == point else []
-        for number in booked:
-            has_room = False
-            for begin, untils in windows[number]:
-                if begin > point:
-                    break
-                has_room = bool(untils) and untils[0] >= self.end(job, begin)
-            if has_room:
-                nodes.append(by_number[number])
         if len(nodes) == 1 and nodes[0].number not in self.bookings:
             return point, self._one_seat(role, nodes[0], point)
         return point, self._best_seat(role, nodes, point, self.end(job, point))

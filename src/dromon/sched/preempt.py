@@ -277,7 +277,7 @@ def coming_room(
         found = now_board(plan, plan.turn, job).place(job.shape)
         if found is not None and plan.respects(job, found, plan.now, room.freed):
             return plan.soon, found
-    found = room.seats() if room.fits() else None
+    found = room.seats()
     return None if found is None else (_by_when(plan, under_way), found)
 
 
