@@ -191,10 +191,6 @@ class Job:
         return self.shape.uses
 
     @property
-    def key(self) -> Key:
-        return (-self.priority, self.seq, self.id)
-
-    @property
     def gpus(self) -> float:
         """What `min` of each role ask for."""
         return self.shape.gpus / 1000

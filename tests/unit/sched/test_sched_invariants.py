@@ -131,7 +131,7 @@ class AnyCluster(RuleBasedStateMachine):
             return
         started = {d.job for d in decisions if isinstance(d, Start)}
         refused = {d.job for d in decisions if isinstance(d, Refuse)}
-        queue = sorted((before[id] for id in was_queued), key=lambda j: j.key)
+        queue = sorted((before[id] for id in was_queued), key=lambda j: (-j.priority, j.seq, j.id))
         for n, job in enumerate(queue):
             if job.id in started or job.id in refused:
                 continue
@@ -221,7 +221,9 @@ class AnyCluster(RuleBasedStateMachine):
 
     @invariant()
     def positions_count_the_queue(self) -> None:
-        queued = sorted((j for j in self.cluster.waiting()), key=lambda j: j.key)
+        queued = sorted(
+            (j for j in self.cluster.waiting()), key=lambda j: (-j.priority, j.seq, j.id)
+        )
         positions = [self.cluster.position(j.id) for j in queued]
         assert positions == list(range(1, len(queued) + 1))
 
