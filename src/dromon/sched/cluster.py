@@ -11,7 +11,7 @@ from dromon.sched.floor import Floor
 from dromon.sched.job import FOREVER, QUEUED, RUNNING, STOPPING, Job, Shape
 from dromon.sched.node import Node
 from dromon.sched.placers import PLACERS, BestFit, Placer
-from dromon.sched.policies import POLICIES, Policy
+from dromon.sched.policies import NONE, POLICIES, Policy
 from dromon.sched.queues import Line, Queue
 from dromon.sched.rules import Rules
 from dromon.sched.scores import ScoreBook
@@ -45,6 +45,12 @@ class Cluster(Floor):
     def _choose(self) -> None:
         self.policy = self._own_policy or POLICIES[self.rules.policy]()
         self.placer = self._own_placer or PLACERS[self.rules.placement]()
+        rules, policy = self.rules, self.policy
+        # Nothing but who is first in fair order decides who starts: see `outright`.
+        self.is_plain = (
+            policy.is_fair and policy.backfills and policy.preemption == NONE
+            and self.placer.name == "bestfit" and not rules.reservations and not rules.half_life
+        )  # fmt: skip
         self.index.listeners = [c for c in self.index.listeners if c is not self.scores.changed]
         self.scores = ScoreBook(self.numbers, self.placer)
         if self.placer.name != "bestfit":  # which the index finds by itself

@@ -18,6 +18,7 @@ from dromon.sched.job import QUEUED, Job, Role, Seat, Shape
 from dromon.sched.later import Later
 from dromon.sched.look import Look
 from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut
+from dromon.sched.outright import outright
 from dromon.sched.place import Turning, place_now
 from dromon.sched.plan import Plan
 from dromon.sched.policies import PRIORITY, REPACK
@@ -36,6 +37,9 @@ def decide(cluster: Cluster, now: float, seed: int) -> tuple[Decision, ...]:
         from dromon.sched.policies.repack import repack
 
         return tuple(repack(cluster, cluster.policy, now, seed))
+    found = outright(cluster, now)
+    if found is not None:
+        return found
     passage = Pass(cluster, now, seed)
     try:
         passage.run()

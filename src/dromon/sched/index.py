@@ -113,6 +113,20 @@ class NodeIndex:
                 filled &= filled - 1
         return found
 
+    def only(self) -> Node | None:
+        """The node that has wholly free GPUs; None: there are several or none, or shared ones."""
+        found = None
+        for group in self.groups.values():
+            filled = group.filled & ~1
+            if filled:
+                bucket = group.buckets[filled.bit_length() - 1]
+                if found is not None or filled & (filled - 1) or len(bucket) > 1:
+                    return None
+                found = bucket[0][3]
+            if group.mixed:
+                return None
+        return found
+
     def may_fit(self, role: Role) -> bool:
         """False: no node has GPUs enough for one member."""
         for group in self.groups.values():

@@ -1,0 +1,123 @@
+"""The commonest decision on a full cluster, told without a pass: one job takes all that is free.
+
+Only one node has anything free, and whoever is first in order of those that fit there takes all of
+it; so nobody else can start. Those ahead of it would get planned starts: it is enough to know that
+none of these can come to that node before the job has ended. Whatever else may be so is left to a
+pass: what is told here is what a pass would find.
+"""
+
+from math import inf, nextafter
+
+from dromon.sched.board import placement_of
+from dromon.sched.cluster import Cluster
+from dromon.sched.decisions import Decision, Start
+from dromon.sched.job import Job, Role, Seat
+from dromon.sched.node import Node
+from dromon.sched.order import PLANNED
+from dromon.sched.queues import Queue
+from dromon.sched.rules import ROOT
+from dromon.sched.slots import first_slot
+
+FAR = 3 * PLANNED  # further from the first of its queue nobody is looked for here
+
+
+def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
+    """None: a pass has to tell."""
+    if not cluster.is_plain or cluster.promised or cluster.refused or cluster.elastic:
+        return None
+    if cluster.endless or cluster.hindered or cluster.accounts.others:
+        return None
+    index = cluster.index
+    if not index.most:
+        return ()  # everybody asks for a device, and none is free
+    node = index.only()
+    leaf = _first_leaf(cluster)
+    if node is None or leaf is None or leaf.rule.aging:
+        return None
+    ahead: list[Job] = []
+    job = _first(cluster, leaf, ahead)
+    if job is None or not _takes_all(job, node) or cluster.accounts.cap(job, now) is not None:
+        return None
+    if ahead and _may_come(cluster, node, ahead, now + job.duration, now):
+        return None
+    role = job.shape.roles[0]
+    seat = Seat(f"{role.name}-0", node.name, role.cpus, role.memory, node.mask, 0)
+    placement = placement_of((seat,), job.shape, cluster.nodes)
+    cluster.occupy(job, placement, now, [seat])
+    cluster.leave(job, placement, now)
+    return (Start(job.id, placement),)
+
+
+def _first_leaf(cluster: Cluster) -> Queue | None:
+    """Whose turn it is."""
+    queue = cluster.accounts.tree[ROOT]
+    while queue.children:
+        for _, _, _, child in queue.order:
+            if child.queued:
+                queue = child
+                break
+        else:
+            return None
+    return queue
+
+
+def _first(cluster: Cluster, leaf: Queue, ahead: list[Job]) -> Job | None:
+    """The first for whom a node has devices enough, and those ahead of it; None: it is not near."""
+    larger, jobs, firsts = cluster.accounts.larger(cluster.index.most), cluster.jobs, leaf.firsts
+    level, share, alike, found = firsts[0][0], -1.0, 0, None
+    for first in firsts:
+        if first[1] != share:
+            if found is not None:
+                break
+            share, alike = first[1], len(ahead)
+        if first[0] != level:
+            break
+        for key in first[4].keys:
+            if key[0] != level or (found is not None and key[1] > found.seq):
+                break
+            job = jobs[key[2]]
+            if job.shape not in larger:
+                found = job
+                break
+            ahead.append(job)
+        if len(ahead) > FAR:
+            return None
+    if found is not None:  # users of the same share take turns
+        ahead[alike:] = [job for job in ahead[alike:] if job.seq < found.seq]
+    return found
+
+
+def _takes_all(job: Job, node: Node) -> bool:
+    """Is it one member, for whom there is just what the node has free?"""
+    role = job.shape.plain
+    if role is None or role.min != 1 or job.shape.can_grow:
+        return False
+    mask = node.mask
+    if mask.bit_count() != role.gpus:
+        return False
+    return role.is_bare or (
+        node.cpus >= role.cpus and node.memory >= role.memory
+        and (role.label is None or role.label in node.labels)
+        and mask & node.kind_mask(role.kind) == mask
+    )  # fmt: skip
+
+
+def _may_come(cluster: Cluster, node: Node, ahead: list[Job], end: float, now: float) -> bool:
+    """Could a planned start of those ahead be there before this time? Not where more nodes have
+    room sooner than all of them together can take."""
+    roles: dict[tuple[object, ...], Role] = {}
+    members = most = 0
+    for job in ahead:
+        role = job.shape.roles[0]
+        roles[role.slot_key] = role
+        members += role.min
+        most = max(most, role.min)
+    members = min(members, PLANNED * most)
+    for role in roles.values():
+        first = first_slot(node, role)
+        if first < end and (
+            first <= nextafter(now, inf)
+            or cluster.slot_times(role).before(first, members + 1) <= members
+        ):
+            return True
+    return False
