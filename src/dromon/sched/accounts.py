@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from dromon.sched.asks import CPUS, GPUS, MEMORY
+from dromon.sched.crowd import Crowd
 from dromon.sched.events import Used
-from dromon.sched.job import Crowd, Demand, Job, Shape
+from dromon.sched.job import Demand, Job, Shape
 from dromon.sched.queues import Line, Member, Queue, add, build, divide, scaled
 from dromon.sched.rules import ROOT, Budget, QueueRule, Rules, UserRule
 from dromon.sched.usage import Ledger, Past
@@ -105,56 +106,66 @@ class Accounts:
         leaf = self.tree.get(job.queue) or self.leaf(job.queue)
         member = leaf.members.get(job.user) or leaf.member(job.user, self.rules.half_life)
         shape = job.shape
-        key = (job.priority, shape)
-        line = member.lines.get(key)
+        priority = job.priority
+        line = member.lines.get((priority, shape))
         if line is None:
-            line = member.lines[key] = Line(shape, job.priority, job.user)
-            self.lines[(job.queue, job.user, *key)] = line
-        line.add(job)
+            line = self._line(job, leaf, member)
+        key = (-priority, job.seq, job.id, job)
+        line.add(key, job.duration)
         job.waits = True
         leaf.joined(job)
-        if member.add((-job.priority, job.seq, job.id)):
+        if member.add(key):
             leaf.put(member)
-        shape.crowd.join(job)
-        if shape not in self.waiting_shapes:
-            self.waiting_shapes[shape] = None
-            self._larger.clear()
-            self.others += not shape.is_simple
-        leaf.levels[job.priority] = leaf.levels.get(job.priority, 0) + 1
-        crowd = leaf.shapes.get(shape)
-        if crowd is None:
-            crowd = leaf.shapes[shape] = Crowd()
-        crowd.join(job)
+        leaf.levels[priority] = leaf.levels.get(priority, 0) + 1
         member.queued += 1
         for queue in leaf.path:
             queue.queued += 1
             if queue is not leaf and queue.has_caps:
                 queue.member(job.user, self.rules.half_life).queued += 1
 
+    def _line(self, job: Job, leaf: Queue, member: Member) -> Line:
+        """A new one, for jobs like this."""
+        shape, priority = job.shape, job.priority
+        crowd = leaf.shapes.get(shape)
+        if crowd is None:
+            if not shape.crowd.parts:
+                self.waiting_shapes[shape] = None
+                self._larger.clear()
+                self.others += not shape.is_simple
+            crowd = leaf.shapes[shape] = Crowd(shape.crowd)
+        line = member.lines[(priority, shape)] = Line(shape, priority, job.user, crowd)
+        self.lines[(job.queue, job.user, priority, shape)] = line
+        return line
+
+    def _close(self, line: Line, job: Job, leaf: Queue, member: Member) -> None:
+        """Nobody is in it any more."""
+        shape, priority = job.shape, job.priority
+        del member.lines[(priority, shape)], self.lines[(job.queue, job.user, priority, shape)]
+        line.dissolve()
+        crowd = leaf.shapes[shape]
+        if not crowd.parts:
+            del leaf.shapes[shape]
+            crowd.dissolve()
+            if not shape.crowd.parts:
+                del self.waiting_shapes[shape]
+                self._larger.clear()
+                self.others -= not shape.is_simple
+
     def dequeue(self, job: Job) -> None:
         leaf = self.tree[job.queue]
         member = leaf.members[job.user]
         shape = job.shape
-        key = (job.priority, shape)
-        line = member.lines[key]
+        priority = job.priority
+        line = member.lines[(priority, shape)]
         line.remove(job)
+        if not line.keys:
+            self._close(line, job, leaf, member)
         job.waits = False
         if job.seq == leaf.oldest:
             leaf.left()
-        if not line.keys:
-            del member.lines[key], self.lines[(job.queue, job.user, *key)]
-        if member.remove((-job.priority, job.seq, job.id)):
+        if member.remove(job):
             leaf.put(member)
-        shape.crowd.count -= 1
-        if not shape.crowd.count:
-            del self.waiting_shapes[shape]
-            self._larger.clear()
-            self.others -= not shape.is_simple
-        count_down(leaf.levels, job.priority)
-        crowd = leaf.shapes[shape]
-        crowd.count -= 1
-        if not crowd.count:
-            del leaf.shapes[shape]
+        count_down(leaf.levels, priority)
         member.queued -= 1
         for queue in leaf.path:
             queue.queued -= 1

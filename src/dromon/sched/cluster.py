@@ -64,8 +64,8 @@ class Cluster(Floor):
 
     def waiting(self) -> Iterator[Job]:
         for line in self.lines.values():
-            for _, id in line.keys:
-                yield self.jobs[id]
+            for key in line.keys:
+                yield key[3]
 
     def shape(self, ask: Ask) -> Shape:
         found = self.shapes.get(ask)
@@ -84,10 +84,9 @@ class Cluster(Floor):
         leaf = self.accounts.tree[job.queue]
         mine = self._rank(leaf, job, now)
         return 1 + sum(
-            self._rank(leaf, self.jobs[other], now) < mine
+            self._rank(leaf, key[3], now) < mine
             for member in leaf.members.values()
-            for line in member.lines.values()
-            for _, other in line.keys
+            for key in member.keys
         )
 
     def _rank(self, leaf: Queue, job: Job, now: float) -> tuple[float, float, int, str]:
@@ -110,8 +109,6 @@ class Cluster(Floor):
         self.rules = event.rules
         self._accounts = Accounts(self.rules)
         self._accounts.set_total(old.total)
-        for shape in self.shapes.values():
-            shape.crowd.count = 0
         # Budgets that are new count what runs from when it started, in their window.
         for job in sorted(self._holding.values(), key=lambda job: (job.started, job.id)):
             self._accounts.charge(job, job.held, 1, min(job.started, event.time), 1)

@@ -425,7 +425,7 @@ class Pass(Entered):
         """The only one who waits."""
         if not self._is_alone():
             return None
-        return self.cluster.jobs[next(iter(self.accounts.lines.values())).keys[0][1]]
+        return next(iter(self.accounts.lines.values())).keys[0][3]
 
     def _remember(self, look: Look) -> None:
         self.look_found = look

@@ -4,15 +4,15 @@ Jobs of the same ask share one `Shape`: where one of them does not fit, none doe
 amounts are whole numbers (thousandths of CPUs and GPUs, bytes), so that they add up exactly.
 """
 
-from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 
 from dromon.sched.asks import CPUS, GPUS, MEMORY, Ask, Placement, RoleAsk, milli
+from dromon.sched.crowd import Crowd
 
 QUEUED, RUNNING, STOPPING = "queued", "running", "stopping"
 FOREVER = float("inf")
 
-Key = tuple[int, int, str]  # (-priority, seq, id): the order of a line
+Key = tuple[int, int, str, "Job"]  # (-priority, seq, id, job): the order of a line
 Demand = dict[str, int]  # resource -> thousandths, or bytes
 NOWHERE: Placement = MappingProxyType({})
 NOBODY: frozenset[str] = frozenset()
@@ -53,31 +53,6 @@ class Role:
         if self.kind is not None:
             found[f"{GPUS}.{self.kind}"] = gpus
         return {resource: amount for resource, amount in found.items() if amount}
-
-
-class Crowd:
-    """Those of one shape who wait: how many, and how long the shortest of them lasts."""
-
-    __slots__ = ("_heap", "_pushed", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._heap: list[tuple[float, int, Job]] = []  # those who wait no more are found out later
-        self._pushed = 0
-
-    def join(self, job: "Job") -> None:
-        self.count += 1
-        self._pushed += 1
-        heappush(self._heap, (job.duration, self._pushed, job))
-        if len(self._heap) > 64 + 4 * self.count:
-            self._heap = [e for e in self._heap if e[2].waits and e[2].duration == e[0]]
-            heapify(self._heap)
-
-    def shortest(self) -> float:
-        heap = self._heap
-        while heap and not (heap[0][2].waits and heap[0][2].duration == heap[0][0]):
-            heappop(heap)
-        return heap[0][0] if heap else FOREVER
 
 
 class Shape:

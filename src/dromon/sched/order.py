@@ -77,7 +77,7 @@ class LeafWalk:
 
     def _may_start(self, line: Line) -> bool:
         limit = self.shut.get(line.shape)
-        return limit is None or line.shortest < limit
+        return limit is None or line.shortest() < limit
 
     def _open(self, member: Member) -> None:
         """From where it was looked at, line by line, those of whom somebody may still start."""
@@ -90,7 +90,7 @@ class LeafWalk:
             cursor = Cursor(line)
             if last is not None and -line.priority <= last[0]:
                 is_past = -line.priority < last[0]
-                cursor.at = -1 if is_past else bisect_right(line.keys, last[1:])
+                cursor.at = -1 if is_past else bisect_right(line.keys, last)
             cursor.share = member.share
             cursors.append(cursor)
             self._push(cursor)
@@ -102,7 +102,7 @@ class LeafWalk:
             return
         if self.heap is None:
             return
-        seq, id = line.keys[at]
+        _, seq, id, _ = line.keys[at]
         priority = line.priority
         aging = self.leaf.rule.aging
         if aging:
@@ -180,7 +180,7 @@ class LeafWalk:
             return self.peek()
         at = self.looked[member] = self.looked.get(member, 0) + 1
         if at < len(member.keys):
-            level, seq, id = member.keys[at]
+            level, seq, id, _ = member.keys[at]
             heapreplace(heap, (level, member.share, seq, id, member))
         else:
             heappop(heap)
@@ -229,7 +229,7 @@ class LeafWalk:
 
 
 def _turn(member: Member, at: int) -> tuple[int, float, int, str]:
-    level, seq, id = member.keys[at]
+    level, seq, id, _ = member.keys[at]
     return (level, member.share, seq, id)
 
 

@@ -63,19 +63,19 @@ def _first_leaf(cluster: Cluster) -> Queue | None:
 
 def _first(cluster: Cluster, leaf: Queue, ahead: list[Job]) -> Job | None:
     """The first for whom a node has devices enough, and those ahead of it; None: it is not near."""
-    larger, jobs, firsts = cluster.accounts.larger(cluster.index.most), cluster.jobs, leaf.firsts
+    larger, firsts = cluster.accounts.larger(cluster.index.most), leaf.firsts
     level, share, alike, found = firsts[0][0], -1.0, 0, None
     for first in firsts:
         if first[1] != share:
             if found is not None:
                 break
             share, alike = first[1], len(ahead)
-        if first[0] != level:
+        if first[0] != level or (found is not None and first[2] > found.seq):
             break
         for key in first[4].keys:
             if key[0] != level or (found is not None and key[1] > found.seq):
                 break
-            job = jobs[key[2]]
+            job = key[3]
             if job.shape not in larger:
                 found = job
                 break

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 from math import inf
 
-from dromon.sched.job import NOTHING, Crowd, Demand, Job, Key, Shape
+from dromon.sched.crowd import Crowd
+from dromon.sched.job import NOTHING, Demand, Job, Key, Shape
 from dromon.sched.rules import ROOT, Amounts, QueueRule, Rules
 from dromon.sched.usage import Ledger, Past, share_of
 
@@ -21,50 +22,47 @@ def scaled(amounts: Amounts) -> dict[str, float]:
     return {r: amount if r == "memory" else amount * 1000 for r, amount in amounts.items()}
 
 
-class Line:
-    """Jobs that wait, by (seq, id); how long each is taken to last beside it."""
+class Line(Crowd):
+    """Jobs that wait, in order; how long each is taken to last beside it."""
 
-    __slots__ = ("durations", "keys", "priority", "shape", "shortest", "user")
+    __slots__ = ("durations", "keys", "priority", "shape", "user")
 
-    def __init__(self, shape: Shape, priority: int, user: str) -> None:
+    def __init__(self, shape: Shape, priority: int, user: str, whole: Crowd) -> None:
+        super().__init__(whole)
         self.shape = shape
         self.priority = priority
         self.user = user
-        self.keys: list[tuple[int, str]] = []
+        self.keys: list[Key] = []
         self.durations: list[float] = []
-        self.shortest = float("inf")  # nobody in it is shorter; may be too low
 
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def add(self, job: Job) -> None:
-        key = (job.seq, job.id)
-        if not self.keys or key > self.keys[-1]:
-            self.keys.append(key)
-            self.durations.append(job.duration)
+    def add(self, key: Key, duration: float) -> None:
+        keys = self.keys
+        if not keys or key > keys[-1]:
+            keys.append(key)
+            self.durations.append(duration)
         else:
-            at = bisect_left(self.keys, key)
-            self.keys.insert(at, key)
-            self.durations.insert(at, job.duration)
-        if job.duration < self.shortest:
-            self.shortest = job.duration
+            at = bisect_left(keys, key)
+            keys.insert(at, key)
+            self.durations.insert(at, duration)
+        self.join(duration)
 
     def remove(self, job: Job) -> None:
-        key, keys = (job.seq, job.id), self.keys
-        at = 0 if keys[0] == key else bisect_left(keys, key)  # the first, most often
+        keys = self.keys
+        # The first, most often.
+        at = 0 if keys[0][3] is job else bisect_left(keys, (-job.priority, job.seq, job.id))
         del keys[at]
-        del self.durations[at]
+        self.leave(self.durations.pop(at))
+
+    def _seek(self) -> float:
+        return min(self.durations, default=inf)
 
     def next_below(self, at: int, limit: float) -> int:
         """The first from there on that is shorter; -1: none."""
-        if self.shortest >= limit:
-            return -1
-        durations = self.durations
-        for index, duration in enumerate(durations[at:] if at else durations, at):
-            if duration < limit:
-                return index
-        if at == 0:
-            self.shortest = min(durations, default=float("inf"))
+        if self.shortest() < limit:
+            durations = self.durations
+            for index, duration in enumerate(durations[at:] if at else durations, at):
+                if duration < limit:
+                    return index
         return -1
 
 
@@ -98,10 +96,10 @@ class Member:
         insort(keys, key)
         return keys[0] == key
 
-    def remove(self, key: Key) -> bool:
+    def remove(self, job: Job) -> bool:
         """Was it the first?"""
         keys = self.keys
-        at = 0 if keys[0] == key else bisect_left(keys, key)
+        at = 0 if keys[0][3] is job else bisect_left(keys, (-job.priority, job.seq, job.id))
         del keys[at]
         return not at
 
@@ -252,7 +250,7 @@ class Queue:
             del firsts[bisect_left(firsts, member.place)]
             member.place = None
         if member.keys:
-            level, seq, id = member.keys[0]
+            level, seq, id, _ = member.keys[0]
             place = member.place = (level, member.share, seq, id, member)
             insort(firsts, place)
 
