@@ -33,7 +33,7 @@ class Cluster(Floor):
         self.endless: set[str] = set()  # jobs of which nobody knows when they end
         self.shapes: dict[Ask, Shape] = {}
         self._own_policy, self._own_placer = policy, placer
-        self.scores = ScoreBook({}, BestFit())
+        self.scores = ScoreBook({}, BestFit(), self.index)
         self.ranking: Ranking | None = None  # kept by `policies.repack`
         self._choose()
         self._starts = 0
@@ -51,10 +51,7 @@ class Cluster(Floor):
             policy.is_fair and policy.backfills and policy.preemption == NONE
             and self.placer.name == "bestfit" and not rules.reservations and not rules.half_life
         )  # fmt: skip
-        self.index.listeners = [c for c in self.index.listeners if c is not self.scores.changed]
-        self.scores = ScoreBook(self.numbers, self.placer)
-        if self.placer.name != "bestfit":  # which the index finds by itself
-            self.index.listeners.append(self.scores.changed)
+        self.scores = ScoreBook(self.numbers, self.placer, self.index)
 
     def apply(self, event: events.Event) -> None:
         """Take note. What speaks of unknown jobs or nodes, or is old, changes nothing."""

@@ -95,16 +95,12 @@ class Floor:
 
     def slot_times(self, role: Role) -> SlotTimes:
         """When each node has room for such a member; the last few kinds asked for are kept."""
-        self.index.tell()
-        key = role.slot_key
-        found = self._slot_times.pop(key, None)
+        found = self._slot_times.get(role.slot_key)
         if found is None:
-            found = SlotTimes(self.numbers, role)
-            self.index.listeners.append(found.changed)
-            if len(self._slot_times) >= KEPT:
-                oldest = self._slot_times.pop(next(iter(self._slot_times)))
-                self.index.listeners = [c for c in self.index.listeners if c is not oldest.changed]
-        self._slot_times[key] = found
+            kept = self._slot_times
+            if len(kept) >= KEPT:
+                del kept[min(kept, key=lambda key: kept[key].seen)]
+            found = kept[role.slot_key] = SlotTimes(self.numbers, role, self.index)
         return found
 
     # ---- nodes ----------------------------------------------------------------------------------

@@ -2,34 +2,48 @@
 
 Nodes of the same labels and kinds of GPUs form a group; in it they lie in buckets by wholly free
 GPUs, sorted by CPUs, memory and number. Nodes with shared devices stand apart and are looked at
-one by one.
+one by one; so do those without a free GPU, unsorted, until somebody asks for none.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Iterator
 
 from dromon.sched.job import Role
-from dromon.sched.node import Node
+from dromon.sched.node import MIXED, OUT, SPENT, Node
 
 MANY = 1 << 30
+LONG = 100_000  # of a log
 Entry = tuple[int, int, int, Node]
 Score = tuple[float, int, int, int]  # GPUs, CPUs, memory left, number in turn
 
 
 class Group:
-    __slots__ = ("buckets", "filled", "kinds", "labels", "mixed")
+    __slots__ = ("buckets", "filled", "is_sorted", "kinds", "labels", "mixed", "spent")
 
     def __init__(self, labels: frozenset[str], kinds: tuple[str, ...]) -> None:
         self.labels = labels
         self.kinds = kinds
-        self.buckets: list[list[Entry]] = []
+        self.buckets: list[list[Entry]] = [[]]
         self.filled = 0  # bit n: bucket n has somebody
         self.mixed: dict[int, Node] = {}
+        self.spent: dict[int, Node] = {}  # without a free GPU, while nobody asks for these
+        self.is_sorted = False  # they are in their bucket
 
     def suits(self, role: Role) -> bool:
         if role.label is not None and role.label not in self.labels:
             return False
         return role.kind is None or role.kind in self.kinds
+
+    def sort(self) -> None:
+        """From now on those without a free GPU are kept like all others."""
+        self.is_sorted = True
+        for node in self.spent.values():
+            node.bucket = 0
+            node.entry = (node.cpus, node.memory, node.number, node)
+            self.buckets[0].append(node.entry)
+        self.buckets[0].sort()
+        self.filled |= bool(self.spent)
+        self.spent = {}
 
 
 class NodeIndex:
@@ -37,31 +51,43 @@ class NodeIndex:
         self.groups: dict[tuple[frozenset[str], tuple[str, ...]], Group] = {}
         # No node has more wholly free GPUs than this, unless it has shared ones too.
         self.most = -1
-        self.listeners: list[dict[int, Node]] = []  # told which nodes have changed
-        self._changed: dict[int, Node] = {}  # of which they were not told yet
+        # Numbers of nodes that have changed, in order. Whoever has read another log than this has
+        # to look at all of them.
+        self.log: list[int] = []
 
     def update(self, node: Node) -> None:
         """The node has changed."""
         node.ends = node.counts = None
-        self._changed[node.number] = node
-        entry, count, is_open = node.entry, node.mask.bit_count(), node.is_open
+        log = self.log
+        log.append(node.number)
+        if len(log) > LONG:
+            self.log = []
+        bucket, count = node.bucket, node.mask.bit_count()
+        if bucket == count and node.entry == (node.cpus, node.memory, node.number, node):
+            if node.is_open:
+                return
         group = self.groups.get(node.group)
         if group is None:
             group = self.groups[node.group] = Group(*node.group)
-        if entry is not None:
-            is_same = node.bucket == count and entry[0] == node.cpus and entry[1] == node.memory
-            if is_same and is_open:
-                return
-            self._remove(group, node, entry)
-        if not is_open:
-            return
-        node.entry = entry = (node.cpus, node.memory, node.number, node)
-        if node.parts:
-            node.bucket = -1
+        if bucket != OUT:
+            self._remove(group, node)
+        if not node.is_open:
+            node.bucket = OUT
+        elif node.parts:
+            node.bucket = MIXED
             group.mixed[node.number] = node
             self.most = MANY
-            return
+        elif count or group.is_sorted:
+            self._insert(group, node, count)
+        else:
+            node.bucket = SPENT
+            group.spent[node.number] = node
+            if self.most < 0:
+                self.most = 0
+
+    def _insert(self, group: Group, node: Node, count: int) -> None:
         node.bucket = count
+        node.entry = entry = (node.cpus, node.memory, node.number, node)
         while len(group.buckets) <= count:
             group.buckets.append([])
         insort(group.buckets[count], entry)
@@ -69,26 +95,23 @@ class NodeIndex:
         if count > self.most:
             self.most = count
 
-    def _remove(self, group: Group, node: Node, entry: Entry) -> None:
-        node.entry = None
-        if node.bucket < 0:
+    def _remove(self, group: Group, node: Node) -> None:
+        at = node.bucket
+        if at == SPENT:
+            del group.spent[node.number]
+        elif at == MIXED:
             del group.mixed[node.number]
-            return self._find_most()
-        bucket = group.buckets[node.bucket]
-        if len(bucket) > 1:
-            del bucket[bisect_left(bucket, entry)]
-            return
-        bucket.clear()
-        group.filled ^= 1 << node.bucket
-        if node.bucket == self.most:
             self._find_most()
-
-    def tell(self) -> None:
-        """Each listener which nodes have changed since the last time."""
-        if self._changed:
-            for changed in self.listeners:
-                changed.update(self._changed)
-            self._changed.clear()
+        else:
+            bucket, entry, node.entry = group.buckets[at], node.entry, None
+            assert entry is not None
+            if len(bucket) > 1:
+                del bucket[bisect_left(bucket, entry)]
+                return
+            bucket.clear()
+            group.filled ^= 1 << at
+            if at == self.most:
+                self._find_most()
 
     def _find_most(self) -> None:
         self.most = -1
@@ -96,7 +119,8 @@ class NodeIndex:
             if group.mixed:
                 self.most = MANY
                 return
-            self.most = max(self.most, group.filled.bit_length() - 1)
+            least = 0 if group.spent else -1
+            self.most = max(self.most, group.filled.bit_length() - 1, least)
 
     def with_some(self, most: int) -> list[Node] | None:
         """Nodes with wholly free GPUs; None: there are more than so many, or some are shared."""
@@ -130,7 +154,8 @@ class NodeIndex:
     def may_fit(self, role: Role) -> bool:
         """False: no node has GPUs enough for one member."""
         for group in self.groups.values():
-            if (group.filled >> role.gpus or group.mixed) and group.suits(role):
+            has_room = group.filled >> role.gpus or group.mixed or (group.spent and not role.gpus)
+            if has_room and group.suits(role):
                 return True
         return False
 
@@ -173,6 +198,8 @@ class NodeIndex:
 
 
 def _in_buckets(group: Group, role: Role, pivot: int, without: Container[int]) -> Node | None:
+    if not role.gpus and not group.is_sorted:
+        group.sort()
     filled = group.filled >> role.gpus << role.gpus
     while filled:
         bucket = group.buckets[(filled & -filled).bit_length() - 1]

@@ -4,6 +4,9 @@ from dromon.sched.asks import Free, Gpu
 from dromon.sched.job import Job, Role, Seat
 
 WHOLE = 1000  # thousandths of a device
+# Where a node is that is in no bucket of the node index: nowhere, with the shared ones, with those
+# that have no free device.
+OUT, MIXED, SPENT = -1, -2, -3
 
 
 class Node:
@@ -32,7 +35,7 @@ class Node:
         self.held: dict[str, str] = {}  # device -> who, outside of our control
         self.jobs: dict[str, Job] = {}
         self.entry: tuple[int, int, int, Node] | None = None  # its place in the index
-        self.bucket = -1
+        self.bucket = OUT
         self.ends: list[tuple[float, tuple[Seat, ...]]] | None = None  # kept by `slots.releases`
         self.counts: list[float] | None = None  # kept by `slots.counted`
 

@@ -131,7 +131,6 @@ def score_one(
     """Booked nodes are looked at one by one; of all others the scores are kept."""
     cluster, placer = plan.cluster, plan.cluster.placer
     without = apart | plan.bookings.keys() if role.is_apart else plan.bookings.keys()
-    cluster.index.tell()
     node = cluster.scores.best(role, turn, without)
     board = now_board(plan, turn, job)
     booked = [cluster.numbers[number] for number in plan.bookings]

@@ -6,7 +6,7 @@ booked. So nobody who passes a planned job can make it start later.
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, nextafter
 
 from dromon.sched.board import Board, Turn
@@ -18,6 +18,7 @@ from dromon.sched.node import Node
 from dromon.sched.rules import Reservation
 from dromon.sched.slots import (
     Front,
+    Known,
     SlotTimes,
     Windows,
     counted,
@@ -113,21 +114,19 @@ class Plan(Diary):
         booked; where it is enough, there may be more."""
         return self.cluster.slot_times(role).before(time, enough)
 
-    def _windows(self, number: int, times: SlotTimes) -> Windows:
-        """Of a booked node."""
+    def _windows(self, number: int, times: SlotTimes, time: float) -> Known:
+        """Of a booked node, as far as they begin by then."""
         node, role = self.cluster.numbers[number], times.role
         first = max(times.times.get(number, inf), self.soon)
         if not node.is_open or first == inf:
-            return []
+            return [], inf
         bookings, ends = self.bookings[number], releases(node)
-        points = sorted({
-            first, *[time for time, _ in ends if first < time < inf],
-            *[booking.end for booking in bookings if first < booking.end < inf],
-        })  # fmt: skip
-        is_shared = node.held or node.parts or any(s.part for _, seats in ends for s in seats)
-        if role.gpus and not (role.cpus or role.memory or is_shared):
+        points = [first, *[booking.end for booking in bookings if first < booking.end < inf]]
+        points += [end for end, _ in ends if first < end < inf]
+        points.sort()
+        if role.gpus and not (role.cpus or role.memory or node.held or node.parts):
             kind = node.kind_mask(role.kind)
-            return windows_beside(node.mask, ends, bookings, points, role.gpus, kind)
+            return windows_beside(node.mask, ends, bookings, points, role.gpus, kind, time)
         found: Windows = []
         starts = sorted({booking.start for booking in bookings})
         for point in points:
@@ -140,7 +139,11 @@ class Plan(Diary):
                         untils[left:count] = [start] * (count - left)
                         count = left
                 found.append((point, untils))
-        return found
+        return found, inf
+
+    def _looking(self, front: Front) -> Callable[[int, float], Known]:
+        times = front.times
+        return lambda number, time: self._windows(number, times, time)
 
     # ---- the earliest start ---------------------------------------------------------------------
 
@@ -165,12 +168,12 @@ class Plan(Diary):
             for slot in slot_times(by_number[number], role, most):
                 insort(times, slot if slot > soon else soon)
         last = times[most - 1] if len(times) >= most else inf
-        booked = front.booked_until(last, lambda number: self._windows(number, front.times))
+        booked = front.booked_until(last, self._looking(front))
         changes = [(time, -1, 0) for time in times[:most]]
-        for number in booked:
+        for number, windows in booked:
             changes += [
                 (point, number, self._fitting(untils, job, point))
-                for point, untils in front.windows[number] if point <= last
+                for point, untils in windows if point <= last
             ]  # fmt: skip
         changes.sort()
         at_most: dict[int, int] = {}  # slots of booked nodes; between their own points only fewer
@@ -203,10 +206,10 @@ class Plan(Diary):
                 break
             first = time
             free.append(number)
-        booked = front.booked_until(first, lambda number: self._windows(number, front.times))
+        booked = front.booked_until(first, self._looking(front))
         point, nodes = first, [by_number[number] for number in free]
-        for number in booked:
-            for begin, untils in front.windows[number]:
+        for number, windows in booked:
+            for begin, untils in windows:
                 if begin > point:
                     break
                 if untils and untils[0] >= self.end(job, begin):

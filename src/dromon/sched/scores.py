@@ -5,6 +5,7 @@ from collections.abc import Callable, Container, Iterable
 
 from dromon.sched.asks import RoleAsk
 from dromon.sched.board import State, slots
+from dromon.sched.index import NodeIndex
 from dromon.sched.job import Role
 from dromon.sched.node import Node
 from dromon.sched.placers import Placer
@@ -14,12 +15,11 @@ Score = tuple[float, ...]
 
 
 class ScoreBook:
-    def __init__(self, nodes: dict[int, Node], placer: Placer) -> None:
-        self.changed: dict[int, Node] = {}  # a listener of the node index
+    def __init__(self, nodes: dict[int, Node], placer: Placer, index: NodeIndex) -> None:
         self._nodes = nodes
+        self._index = index
         self._placer = placer
         self._is_steady = getattr(placer, "is_steady", True)
-        self._log: list[int] = []  # numbers of nodes that have changed, in order
         self._kinds: dict[RoleAsk, _Kind] = {}
 
     def best(self, role: Role, turn: Callable[[int], int], without: Container[int]) -> Node | None:
@@ -42,25 +42,21 @@ class ScoreBook:
         return {number: score(nodes[number], role.ask) for number in kind.scores}
 
     def _up_to_date(self, role: Role) -> "_Kind":
-        log, nodes = self._log, self._nodes
-        if self.changed:
-            log += self.changed
-            self.changed.clear()
+        log = self._index.log
         kind = self._kinds.get(role.ask)
         if kind is None:
             if len(self._kinds) >= KINDS:
                 self._kinds.clear()
             kind = self._kinds[role.ask] = _Kind()
-            stale: Iterable[int] = list(nodes)
-        else:
+        stale: Iterable[int]
+        if kind.log is log:
             stale = set(log[kind.seen :])
+        else:
+            kind.scores.clear()
+            stale = list(self._nodes)
         for number in stale:
             self._score(kind, role, number)
-        kind.seen = len(log)
-        if len(log) > 1000 + 8 * len(nodes):  # begin a new log; what nobody asks for is forgotten
-            self._kinds = {role.ask: kind}
-            kind.seen = 0
-            log.clear()
+        kind.log, kind.seen = log, len(log)
         return kind
 
     def _score(self, kind: "_Kind", role: Role, number: int) -> None:
@@ -72,11 +68,12 @@ class ScoreBook:
 
 
 class _Kind:
-    __slots__ = ("scores", "seen")
+    __slots__ = ("log", "scores", "seen")
 
     def __init__(self) -> None:
         self.scores: dict[int, Score] = {}
-        self.seen = 0  # so much of the log
+        self.log: list[int] = []  # of changed nodes
+        self.seen = 0  # so much of it
 
 
 def takes_one(node: Node, role: Role) -> bool:

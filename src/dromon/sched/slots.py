@@ -9,6 +9,7 @@ from operator import itemgetter
 
 from dromon.sched.board import State, slots
 from dromon.sched.booking import Booking
+from dromon.sched.index import NodeIndex
 from dromon.sched.job import Job, Role, Seat
 from dromon.sched.node import Node
 
@@ -20,34 +21,41 @@ class SlotTimes:
     """For members of one kind: when each node has room for the first of them. Kept between
     decisions; only nodes that changed are looked at again."""
 
-    def __init__(self, nodes: dict[int, Node], role: Role) -> None:
+    def __init__(self, nodes: dict[int, Node], role: Role, index: NodeIndex) -> None:
         self.role = role
         self.nodes = nodes
-        self.changed: dict[int, Node] = dict(nodes)
+        self.index = index
         self.times: dict[int, float] = {}
         # When nodes have room, soonest first, and their numbers beside it; packed, for they are
         # searched all the time.
         self.moments = array("d")
         self.numbers: list[int] = []
+        self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        self.log, self.seen = self.index.log, len(self.index.log)
+        nodes = self.nodes.items()
+        times = {number: first_slot(node, self.role) for number, node in nodes if node.is_open}
+        order = sorted((time, number) for number, time in times.items() if time < inf)
+        self.times = times
+        self.moments = array("d", [time for time, _ in order])
+        self.numbers = [number for _, number in order]
 
     def refresh(self) -> None:
-        if not self.changed:
+        log = self.index.log
+        if self.log is not log:
+            return self._look_at_all()
+        if self.seen == len(log):
             return
         times, role, nodes = self.times, self.role, self.nodes
-        is_new = not times
-        for number, node in self.changed.items():
-            is_there = node.is_open and nodes.get(number) is node
-            first = first_slot(node, role) if is_there else inf
+        for number in set(log[self.seen :]):
+            node = nodes.get(number)
+            first = first_slot(node, role) if node is not None and node.is_open else inf
             before = times.get(number, inf)
             if before != first:
                 times[number] = first
-                if not is_new:
-                    self._move(number, before, first)
-        if is_new:
-            order = sorted((time, number) for number, time in times.items() if time < inf)
-            self.moments = array("d", [time for time, _ in order])
-            self.numbers = [number for _, number in order]
-        self.changed.clear()
+                self._move(number, before, first)
+        self.seen = len(log)
 
     def _move(self, number: int, before: float, first: float) -> None:
         if before < inf:
@@ -76,16 +84,18 @@ class SlotTimes:
 
     def before(self, time: float, enough: int) -> int:
         """How many nodes have room before then; where it is enough, there may be more."""
-        at, changed = bisect_left(self.moments, time), self.changed
-        if not changed or at - len(changed) >= enough:
-            return at - len(changed)
-        if at >= enough:
-            sure = 0
-            for number in self.numbers[:at]:
-                if number not in changed:
-                    sure += 1
-                    if sure == enough:
-                        return sure
+        log = self.index.log
+        if self.log is log:
+            at, changed = bisect_left(self.moments, time), len(log) - self.seen
+            if at - changed >= enough:
+                return at - changed
+            if changed and at >= enough:
+                stale, sure = set(log[self.seen :]), 0
+                for number in self.numbers[:at]:
+                    if number not in stale:
+                        sure += 1
+                        if sure == enough:
+                            return sure
         self.refresh()
         return bisect_left(self.moments, time)
 
@@ -207,6 +217,7 @@ def _of_gang(node: Node, job: Job, found: Releases) -> None:
 
 # From each time on at which more may be free: until when there is room for one member, for two…
 Windows = list[tuple[float, list[float]]]
+Known = tuple[Windows, float]  # those that begin before this time; at least one, if there is any
 
 
 class Front:
@@ -217,7 +228,8 @@ class Front:
         times.refresh()
         self.times = times
         self.booked: list[tuple[float, int]] = []  # a heap; may hold what is out of date
-        self.windows: dict[int, Windows] = {}  # of those booked, once somebody looked
+        self.windows: dict[int, Known] = {}  # of those booked, once somebody looked
+        self._passed = 0  # so many of the first are booked
 
     def book(self, number: int, soon: float) -> None:
         """It is booked, or once more: its windows are not what they were."""
@@ -228,41 +240,51 @@ class Front:
 
     def free(self, bookings: dict[int, list[Booking]]) -> Iterator[tuple[float, int]]:
         """(time, node number) of those not booked, soonest first."""
-        for time, number in zip(self.times.moments, self.times.numbers, strict=True):
+        moments, numbers, at = self.times.moments, self.times.numbers, self._passed
+        while at < len(numbers) and numbers[at] in bookings:
+            at += 1
+        self._passed = at
+        for later in range(at, len(numbers)):
+            number = numbers[later]
             if number not in bookings:
-                yield time, number
+                yield moments[later], number
 
-    def booked_until(self, time: float, look: Callable[[int], Windows]) -> list[int]:
+    def booked_until(
+        self, time: float, look: Callable[[int, float], Known]
+    ) -> list[tuple[int, Windows]]:
         """Booked nodes that have room by then for a member, be it short."""
-        found: list[int] = []
-        again: list[tuple[float, int]] = []
+        found: list[tuple[int, Windows]] = []
+        again: dict[int, float] = {}
         booked, windows = self.booked, self.windows
         while booked and booked[0][0] <= time:
             number = heappop(booked)[1]
-            own = windows.get(number)
-            if own is None:
-                own = windows[number] = look(number)
-            elif number in found:
+            if number in again:
                 continue
-            if own:
-                again.append((own[0][0], number))
-                if own[0][0] <= time:
-                    found.append(number)
-        for entry in again:
-            heappush(booked, entry)
+            known = windows.get(number)
+            if known is None or known[1] <= time:
+                known = windows[number] = look(number, time)
+            if known[0]:
+                first = again[number] = known[0][0][0]
+                if first <= time:
+                    found.append((number, known[0]))
+        for number, first in again.items():
+            heappush(booked, (first, number))
         return found
 
 
 def windows_beside(
     mask: int, ends: Releases, bookings: list[Booking], points: list[float],
-    gpus: int, kind: int,
-) -> Windows:  # fmt: skip
+    gpus: int, kind: int, time: float,
+) -> Known:  # fmt: skip
     """Of members that ask for nothing but whole devices, on a node with these free, those coming
-    free and those booked; from the first of the points on at which one has room."""
+    free and those booked; from the first of the points on at which one has room, as far as they
+    begin by this time."""
     bookings = sorted(bookings, key=_start)
     found: Windows = []
     at = 0
     for point in points:
+        if found and point > time:
+            return found, point
         while at < len(ends) and ends[at][0] <= point:
             for seat in ends[at][1]:
                 mask |= seat.mask
@@ -287,7 +309,7 @@ def windows_beside(
                 count -= 1
                 untils[count] = booking.start
         found.append((point, untils))
-    return found
+    return found, inf
 
 
 def _start(booking: Booking) -> float:
