@@ -11,7 +11,7 @@ from math import inf, nextafter
 from dromon.sched.board import placement_of
 from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Start
-from dromon.sched.job import Job, Role, Seat
+from dromon.sched.job import Job, Role, Seat, Shape
 from dromon.sched.node import Node
 from dromon.sched.order import PLANNED
 from dromon.sched.queues import Queue
@@ -23,20 +23,20 @@ FAR = 3 * PLANNED  # further from the first of its queue nobody is looked for he
 
 def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
     """None: a pass has to tell."""
+    accounts, index = cluster.accounts, cluster.index
     if not cluster.is_plain or cluster.promised or cluster.refused or cluster.elastic:
         return None
-    if cluster.endless or cluster.hindered or cluster.accounts.others:
+    if cluster.endless or cluster.hindered or accounts.others:
         return None
-    index = cluster.index
     if not index.most:
         return ()  # everybody asks for a device, and none is free
     node = index.only()
-    leaf = _first_leaf(cluster)
+    leaf = _first_leaf(accounts.tree[ROOT])
     if node is None or leaf is None or leaf.rule.aging:
         return None
     ahead: list[Job] = []
-    job = _first(cluster, leaf, ahead)
-    if job is None or not _takes_all(job, node) or cluster.accounts.cap(job, now) is not None:
+    job = _first(leaf, accounts.larger(index.most), ahead)
+    if job is None or not _takes_all(job, node) or accounts.cap(job, now) is not None:
         return None
     if ahead and _may_come(cluster, node, ahead, now + job.duration, now):
         return None
@@ -48,9 +48,8 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
     return (Start(job.id, placement),)
 
 
-def _first_leaf(cluster: Cluster) -> Queue | None:
+def _first_leaf(queue: Queue) -> Queue | None:
     """Whose turn it is."""
-    queue = cluster.accounts.tree[ROOT]
     while queue.children:
         for _, _, _, child in queue.order:
             if child.queued:
@@ -61,9 +60,9 @@ def _first_leaf(cluster: Cluster) -> Queue | None:
     return queue
 
 
-def _first(cluster: Cluster, leaf: Queue, ahead: list[Job]) -> Job | None:
+def _first(leaf: Queue, larger: dict[Shape, float], ahead: list[Job]) -> Job | None:
     """The first for whom a node has devices enough, and those ahead of it; None: it is not near."""
-    larger, firsts = cluster.accounts.larger(cluster.index.most), leaf.firsts
+    firsts = leaf.firsts
     level, share, alike, found = firsts[0][0], -1.0, 0, None
     for first in firsts:
         if first[1] != share:
@@ -82,9 +81,13 @@ def _first(cluster: Cluster, leaf: Queue, ahead: list[Job]) -> Job | None:
             ahead.append(job)
         if len(ahead) > FAR:
             return None
-    if found is not None:  # users of the same share take turns
-        ahead[alike:] = [job for job in ahead[alike:] if job.seq < found.seq]
+    if found is not None and len(ahead) > alike:  # users of the same share take turns
+        ahead[alike:] = sorted([job for job in ahead[alike:] if job.seq < found.seq], key=_seq)
     return found
+
+
+def _seq(job: Job) -> int:
+    return job.seq
 
 
 def _takes_all(job: Job, node: Node) -> bool:
@@ -103,21 +106,20 @@ def _takes_all(job: Job, node: Node) -> bool:
 
 
 def _may_come(cluster: Cluster, node: Node, ahead: list[Job], end: float, now: float) -> bool:
-    """Could a planned start of those ahead be there before this time? Not where more nodes have
-    room sooner than all of them together can take."""
+    """Could a planned start of those ahead be there before this time? Not where for each of them
+    more other nodes have room sooner than those before it can take."""
+    needed: dict[tuple[object, ...], int] = {}
     roles: dict[tuple[object, ...], Role] = {}
-    members = most = 0
+    members = 0
     for job in ahead:
         role = job.shape.roles[0]
-        roles[role.slot_key] = role
         members += role.min
-        most = max(most, role.min)
-    members = min(members, PLANNED * most)
-    for role in roles.values():
+        roles[role.slot_key], needed[role.slot_key] = role, members
+    for key, role in roles.items():
         first = first_slot(node, role)
         if first < end and (
             first <= nextafter(now, inf)
-            or cluster.slot_times(role).before(first, members + 1) <= members
+            or cluster.slot_times(role).before(first, needed[key]) < needed[key]
         ):
             return True
     return False
