@@ -4,18 +4,16 @@ Knows queues and amounts; knows nothing of nodes.
 """
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from dromon.sched.asks import CPUS, GPUS, MEMORY
 from dromon.sched.crowd import Crowd
 from dromon.sched.events import Used
 from dromon.sched.job import Demand, Job, Shape
-from dromon.sched.queues import Line, Member, Queue, add, build, divide, scaled
+from dromon.sched.queues import Line, Member, Queue, add, build, count_down, divide, scaled
 from dromon.sched.rules import ROOT, Budget, QueueRule, Rules, UserRule
 from dromon.sched.usage import Ledger, Past
 from dromon.units import counted, format_size
 
-Key = TypeVar("Key")
 Scope = tuple[str, int | None]  # a user, or a user in one class of priority
 
 
@@ -188,30 +186,31 @@ class Accounts:
         """`demand` more (or less) is held by this job; `jobs` more run."""
         leaf = self.tree.get(job.queue) or self.leaf(job.queue)
         user = job.user
-        if jobs > 0:
-            leaf.jobs[job.id] = job
-            if job.preemptible:
-                leaf.lower[job.priority] = leaf.lower.get(job.priority, 0) + 1
-        elif jobs < 0:
-            leaf.jobs.pop(job.id, None)
-            if job.preemptible:
-                count_down(leaf.lower, job.priority)
+        if jobs:
+            leaf.runs(job, jobs)
         if self.keeps_books:
             self._note(leaf, job, demand, sign, now)
-        for queue in leaf.path:
+        member = leaf.members.get(user) or leaf.member(user, self.rules.half_life)
+        usage, own = leaf.usage, member.usage
+        for resource, amount in demand.items():
+            more = sign * amount
+            usage[resource] = usage.get(resource, 0) + more
+            own[resource] = own.get(resource, 0) + more
+        leaf.running += jobs
+        member.running += jobs
+        for queue in leaf.above:
             usage = queue.usage
             for resource, amount in demand.items():
                 usage[resource] = usage.get(resource, 0) + sign * amount
             queue.running += jobs
-            if queue is leaf or queue.has_caps:
-                member = queue.members.get(user) or queue.member(user, self.rules.half_life)
-                usage = member.usage
-                for resource, amount in demand.items():
-                    usage[resource] = usage.get(resource, 0) + sign * amount
-                member.running += jobs
+            if queue.has_caps:
+                theirs = queue.members.get(user) or queue.member(user, self.rules.half_life)
+                add_to(theirs.usage, demand, sign)
+                theirs.running += jobs
             if queue.parent is not None:
                 self.over += queue.weigh(now)
-        member = leaf.members[user]
+        if leaf.parent is not None:
+            self.over += leaf.weigh(now)
         share = leaf.user_share(member, now)
         if share != member.share:
             member.share = share
@@ -439,11 +438,3 @@ def _spent(ledger: Ledger) -> str:
 
 def _ledger(budget: Budget) -> Ledger:
     return Ledger(budget.gpu_hours, budget.per)
-
-
-def count_down(counts: dict[Key, int], key: Key) -> None:
-    left = counts[key] - 1
-    if left:
-        counts[key] = left
-    else:
-        del counts[key]

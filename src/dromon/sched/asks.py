@@ -34,6 +34,10 @@ class RoleAsk:
     node_label: str | None = None
     spread: str = "none"  # or "node": no two members of this role on one node
 
+    def __hash__(self) -> int:
+        """Of what most asks differ in: each that is submitted is looked up by its ask."""
+        return hash((self.min, self.gpus, self.cpus))
+
     @property
     def uses(self) -> frozenset[str]:
         """The dimensions any of it comes from."""

@@ -63,9 +63,9 @@ class NodeIndex:
         if len(log) > LONG:
             self.log = []
         bucket, count = node.bucket, node.mask.bit_count()
-        if bucket == count and node.entry == (node.cpus, node.memory, node.number, node):
-            if node.is_open:
-                return
+        is_same = bucket == count and node.entry == (node.cpus, node.memory, node.number, node)
+        if is_same and node.is_open:
+            return
         group = self.groups.get(node.group)
         if group is None:
             group = self.groups[node.group] = Group(*node.group)

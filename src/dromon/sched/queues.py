@@ -109,7 +109,7 @@ First = tuple[int, float, int, str, Member]  # by priority, share, then who came
 
 class Queue:
     __slots__ = (
-        "ages", "came", "capped", "children", "deserved", "firsts", "fixed", "guarantee",
+        "above", "ages", "came", "capped", "children", "deserved", "firsts", "fixed", "guarantee",
         "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps", "ledgers", "levels",
         "limit", "limits", "longest", "lower", "members", "name", "number", "oldest", "order",
         "parent", "past", "path", "queued", "rule", "running", "shapes", "share", "takes_firm",
@@ -122,6 +122,7 @@ class Queue:
         self.number = number
         self.children: dict[str, Queue] = {}
         self.path: tuple[Queue, ...] = (self, *(parent.path if parent else ()))
+        self.above = self.path[1:]
         self.members: dict[str, Member] = {}
         self.levels: dict[int, int] = {}  # priority -> how many wait
         self.shapes: dict[Shape, Crowd] = {}  # shape -> who waits
@@ -238,10 +239,23 @@ class Queue:
 
     def user_share(self, member: Member, now: float) -> float:
         """Like the queue's, of what the queue deserves, by the user's weight."""
-        share = share_of(member.usage, self.deserved)
+        share, weight = share_of(member.usage, self.deserved), member.weight
         if member.past is not None:
             share += member.past.share(member.usage, self.deserved, now)
-        return share / member.weight if member.weight > 0 else inf
+        if weight == 1.0:
+            return share
+        return share / weight if weight > 0 else inf
+
+    def runs(self, job: Job, jobs: int) -> None:
+        """It has come to hold something (1), or no longer does (-1)."""
+        if jobs > 0:
+            self.jobs[job.id] = job
+            if job.preemptible:
+                self.lower[job.priority] = self.lower.get(job.priority, 0) + 1
+        else:
+            self.jobs.pop(job.id, None)
+            if job.preemptible:
+                count_down(self.lower, job.priority)
 
     def put(self, member: Member) -> None:
         """What a user waits for, or has, has changed: its place among the others."""
@@ -303,6 +317,14 @@ class Queue:
             parent._age(oldest)
         elif was == parent.oldest and oldest != was:
             parent._age(min([child.oldest for child in parent.children.values()]))
+
+
+def count_down(counts: dict[int, int], key: int) -> None:
+    left = counts[key] - 1
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]
 
 
 def divide(parent: Queue) -> None:

@@ -49,30 +49,32 @@ class SlotTimes:
             return
         times, role, nodes = self.times, self.role, self.nodes
         for number in set(log[self.seen :]):
-            node = nodes.get(number)
+            node, before = nodes.get(number), times.get(number, inf)
             first = first_slot(node, role) if node is not None and node.is_open else inf
-            before = times.get(number, inf)
             if before != first:
                 times[number] = first
-                self._move(number, before, first)
+                if before < inf:
+                    self._take_out(number, before)
+                if first < inf:
+                    self._put_in(number, first)
         self.seen = len(log)
 
-    def _move(self, number: int, before: float, first: float) -> None:
-        if before < inf:
-            at = self._at(before, number)
-            del self.moments[at]
-            del self.numbers[at]
-        if first < inf:
-            at = self._at(first, number)
-            self.moments.insert(at, first)
-            self.numbers.insert(at, number)
+    def _take_out(self, number: int, time: float) -> None:
+        at = bisect_left(self.moments, time)
+        if self.numbers[at] != number:
+            at = self._among_equals(number, time, at)
+        del self.moments[at], self.numbers[at]
 
-    def _at(self, time: float, number: int) -> int:
-        moments, numbers = self.moments, self.numbers
+    def _put_in(self, number: int, time: float) -> None:
+        moments = self.moments
         at = bisect_left(moments, time)
-        if at < len(numbers) and moments[at] == time and numbers[at] < number:
-            at = bisect_left(numbers, number, at, bisect_right(moments, time, at))
-        return at
+        if at < len(moments) and moments[at] == time:
+            at = self._among_equals(number, time, at)
+        moments.insert(at, time)
+        self.numbers.insert(at, number)
+
+    def _among_equals(self, number: int, time: float, at: int) -> int:
+        return bisect_left(self.numbers, number, at, bisect_right(self.moments, time, at))
 
     def soonest(self) -> tuple[float, int] | None:
         """The one node that has room before all others; None: there are several, or none."""
@@ -102,16 +104,22 @@ class SlotTimes:
 
 def first_slot(node: Node, role: Role) -> float:
     """The first of `slot_times`; inf: none. Counts by itself where no device is shared."""
+    if not role.is_bare or node.held or node.parts:
+        return _first_of_its_kind(node, role)
+    counts, gpus = node.counts or counted(node), role.gpus
+    return counts[gpus] if gpus < len(counts) else inf
+
+
+def _first_of_its_kind(node: Node, role: Role) -> float:
     if node.held or node.parts:
         times = slot_times(node, role, 1)
         return times[0] if times else inf
-    if not role.is_bare:
-        if role.label is not None and role.label not in node.labels:
-            return inf
-        if role.cpus or role.memory or (role.kind is not None and len(node.kinds) > 1):
-            return _first_release(node, role)
-        if role.kind is not None and role.kind not in node.kinds:
-            return inf
+    if role.label is not None and role.label not in node.labels:
+        return inf
+    if role.cpus or role.memory or (role.kind is not None and len(node.kinds) > 1):
+        return _first_release(node, role)
+    if role.kind is not None and role.kind not in node.kinds:
+        return inf
     counts = node.counts or counted(node)
     return counts[role.gpus] if role.gpus < len(counts) else inf
 
