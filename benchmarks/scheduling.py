@@ -98,9 +98,12 @@ class Bench:
             max_duration=seconds,
         )  # fmt: skip
 
-    def carry_out(self) -> float:
-        """Seconds of processor time that deciding and applying took."""
+    def carry_out(self, *happened: events.Event) -> float:
+        """Seconds of processor time that it took to apply what happened, to decide, and to apply
+        what came of it."""
         began = time.process_time()
+        for event in happened:
+            self.cluster.apply(event)
         decisions = decide(self.cluster, self.now, 0)
         for decision in decisions:
             if isinstance(decision, Start):
@@ -122,14 +125,9 @@ class Bench:
             job = self.cluster.jobs.get(id)
             if job is not None and job.state != "queued":
                 break
-        arrived = self.arrival()
-        ended = events.JobEnded(id, self.now)
-        began = time.process_time()
-        self.cluster.apply(ended)
-        self.cluster.apply(arrived)
-        took = time.process_time() - began
+        took = self.carry_out(events.JobEnded(id, self.now), self.arrival())
         self.durations.pop(id, None)
-        return took + self.carry_out()
+        return took
 
     def rate(self, steps: int) -> float:
         """Seconds per decision."""

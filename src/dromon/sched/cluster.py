@@ -206,7 +206,7 @@ class Cluster(Floor):
             return False
         del self._tentative[event.id]
         job = found[0]
-        job.state, job.placement = RUNNING, dict(event.placement)
+        job.state, job.placement = RUNNING, event.placement
         self._accounts.dequeue(job)
         self.promised.pop(job.id, None)
         self._starts += 1
