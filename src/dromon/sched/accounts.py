@@ -111,6 +111,8 @@ class Accounts:
         key = (-priority, job.seq, job.id, job)
         line.add(key, job.duration)
         job.waits = True
+        # One string for all of them: what is touched less is kept nearer.
+        job.queue, job.user = leaf.name, member.name
         leaf.joined(job)
         if member.add(key):
             leaf.put(member)
