@@ -6,7 +6,7 @@ booked. So nobody who passes a planned job can make it start later.
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf, nextafter
 
 from dromon.sched.board import Board, Turn
@@ -104,7 +104,7 @@ class Plan(Diary):
         key = role.slot_key
         found = self._fronts.get(key)
         if found is None:
-            found = self._fronts[key] = Front(self.cluster.slot_times(role))
+            found = self._fronts[key] = Front(self.cluster.slot_times(role), self._windows)
             for number in self.bookings:
                 found.book(number, self.soon)
         return found
@@ -114,22 +114,21 @@ class Plan(Diary):
         booked; where it is enough, there may be more."""
         return self.cluster.slot_times(role).before(time, enough)
 
-    def _windows(self, number: int, times: SlotTimes, time: float) -> Known:
+    def _windows(self, times: SlotTimes, number: int, time: float) -> Known:
         """Of a booked node, as far as they begin by then."""
         node, role = self.cluster.numbers[number], times.role
         first = max(times.times.get(number, inf), self.soon)
         if not node.is_open or first == inf:
             return [], inf
-        bookings, ends = self.bookings[number], releases(node)
-        points = [first, *[booking.end for booking in bookings if first < booking.end < inf]]
-        points += [end for end, _ in ends if first < end < inf]
-        points.sort()
+        bookings = self.bookings[number]
         if role.gpus and not (role.cpus or role.memory or node.held or node.parts):
             kind = node.kind_mask(role.kind)
-            return windows_beside(node.mask, ends, bookings, points, role.gpus, kind, time)
+            return windows_beside(node, bookings, first, role.gpus, kind, time)
+        points = {first, *[end for end, _ in releases(node) if first < end < inf]}
+        points |= {booking.end for booking in bookings if first < booking.end < inf}
         found: Windows = []
         starts = sorted({booking.start for booking in bookings})
-        for point in points:
+        for point in sorted(points):
             count = self.slots(node, role, point, nextafter(point, inf))
             if count or found:
                 untils = [inf] * count
@@ -140,10 +139,6 @@ class Plan(Diary):
                         count = left
                 found.append((point, untils))
         return found, inf
-
-    def _looking(self, front: Front) -> Callable[[int, float], Known]:
-        times = front.times
-        return lambda number, time: self._windows(number, times, time)
 
     # ---- the earliest start ---------------------------------------------------------------------
 
@@ -168,7 +163,7 @@ class Plan(Diary):
             for slot in slot_times(by_number[number], role, most):
                 insort(times, slot if slot > soon else soon)
         last = times[most - 1] if len(times) >= most else inf
-        booked = front.booked_until(last, self._looking(front))
+        booked = front.booked_until(last)
         changes = [(time, -1, 0) for time in times[:most]]
         for number, windows in booked:
             changes += [
@@ -206,7 +201,7 @@ class Plan(Diary):
                 break
             first = time
             free.append(number)
-        booked = front.booked_until(first, self._looking(front))
+        booked = front.booked_until(first)
         point, nodes = first, [by_number[number] for number in free]
         for number, windows in booked:
             for begin, untils in windows:

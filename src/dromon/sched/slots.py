@@ -232,9 +232,10 @@ class Front:
     """Nodes in the order in which they have room for one member of a kind, within one decision:
     those that nobody has booked by their times, those booked by when their windows begin."""
 
-    def __init__(self, times: SlotTimes) -> None:
+    def __init__(self, times: SlotTimes, look: Callable[[SlotTimes, int, float], Known]) -> None:
         times.refresh()
         self.times = times
+        self._look = look  # at the windows of a node that is booked, as far as they begin by then
         self.booked: list[tuple[float, int]] = []  # a heap; may hold what is out of date
         self.windows: dict[int, Known] = {}  # of those booked, once somebody looked
         self._passed = 0  # so many of the first are booked
@@ -257,9 +258,7 @@ class Front:
             if number not in bookings:
                 yield moments[later], number
 
-    def booked_until(
-        self, time: float, look: Callable[[int, float], Known]
-    ) -> list[tuple[int, Windows]]:
+    def booked_until(self, time: float) -> list[tuple[int, Windows]]:
         """Booked nodes that have room by then for a member, be it short."""
         found: list[tuple[int, Windows]] = []
         again: dict[int, float] = {}
@@ -270,7 +269,7 @@ class Front:
                 continue
             known = windows.get(number)
             if known is None or known[1] <= time:
-                known = windows[number] = look(number, time)
+                known = windows[number] = self._look(self.times, number, time)
             if known[0]:
                 first = again[number] = known[0][0][0]
                 if first <= time:
@@ -281,20 +280,26 @@ class Front:
 
 
 def windows_beside(
-    mask: int, ends: Releases, bookings: list[Booking], points: list[float],
-    gpus: int, kind: int, time: float,
-) -> Known:  # fmt: skip
-    """Of members that ask for nothing but whole devices, on a node with these free, those coming
-    free and those booked; from the first of the points on at which one has room, as far as they
-    begin by this time."""
-    bookings = sorted(bookings, key=_start)
+    node: Node, bookings: list[Booking], first: float, gpus: int, kind: int, time: float
+) -> Known:
+    """Of members that ask for nothing but whole devices of this kind, beside what comes free on a
+    node and what is booked; from the first time on at which one has room, as far as they begin by
+    this time."""
+    mask, ends, at = node.mask, node.ends or releases(node), 0
+    if len(bookings) > 1:
+        bookings = sorted(bookings, key=_start)
     found: Windows = []
-    at = 0
-    for point in points:
+    point = first
+    while point < inf:
         if found and point > time:
             return found, point
-        while at < len(ends) and ends[at][0] <= point:
-            for seat in ends[at][1]:
+        following = inf
+        while at < len(ends):
+            end, seats = ends[at]
+            if end > point:
+                following = end
+                break
+            for seat in seats:
                 mask |= seat.mask
             at += 1
         free = mask & kind
@@ -304,20 +309,27 @@ def windows_beside(
                 later.append(booking)
             elif booking.end > point:
                 free &= ~booking.seat.mask
+            if point < booking.end < following:
+                following = booking.end
         count = free.bit_count() // gpus
-        if not count and not found:
-            continue
-        untils = [inf] * count
-        for booking in later:
-            if not count:
-                break
-            free &= ~booking.seat.mask
-            left = free.bit_count() // gpus
-            while count > left:
-                count -= 1
-                untils[count] = booking.start
-        found.append((point, untils))
+        if count or found:
+            found.append((point, _untils(free, count, later, gpus)))
+        point = following
     return found, inf
+
+
+def _untils(free: int, count: int, later: list[Booking], gpus: int) -> list[float]:
+    """Of so many members on these devices, until when there is room for one, for two…"""
+    untils = [inf] * count
+    for booking in later:
+        if not count:
+            break
+        free &= ~booking.seat.mask
+        left = free.bit_count() // gpus
+        while count > left:
+            count -= 1
+            untils[count] = booking.start
+    return untils
 
 
 def _start(booking: Booking) -> float:
