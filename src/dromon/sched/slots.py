@@ -1,9 +1,8 @@
 """When nodes have room for members of one kind, from when their jobs are expected to end."""
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
 from math import inf
 from operator import itemgetter
 
@@ -236,16 +235,20 @@ class Front:
         times.refresh()
         self.times = times
         self._look = look  # at the windows of a node that is booked, as far as they begin by then
-        self.booked: list[tuple[float, int]] = []  # a heap; may hold what is out of date
+        self.booked: list[tuple[float, int]] = []  # none of their windows begins before, in order
         self.windows: dict[int, Known] = {}  # of those booked, once somebody looked
+        self._placed: set[int] = set()
         self._passed = 0  # so many of the first are booked
 
     def book(self, number: int, soon: float) -> None:
         """It is booked, or once more: its windows are not what they were."""
-        self.windows.pop(number, None)
+        if number in self._placed:
+            self.windows.pop(number, None)
+            return
+        self._placed.add(number)
         first = self.times.times.get(number, inf)
         if first < inf:
-            heappush(self.booked, (first if first > soon else soon, number))
+            insort(self.booked, (first if first > soon else soon, number))
 
     def free(self, bookings: dict[int, list[Booking]]) -> Iterator[tuple[float, int]]:
         """(time, node number) of those not booked, soonest first."""
@@ -261,21 +264,25 @@ class Front:
     def booked_until(self, time: float) -> list[tuple[int, Windows]]:
         """Booked nodes that have room by then for a member, be it short."""
         found: list[tuple[int, Windows]] = []
-        again: dict[int, float] = {}
-        booked, windows = self.booked, self.windows
-        while booked and booked[0][0] <= time:
-            number = heappop(booked)[1]
-            if number in again:
-                continue
+        moved: list[tuple[tuple[float, int], float]] = []
+        windows = self.windows
+        for entry in self.booked:
+            begin, number = entry
+            if begin > time:
+                break
             known = windows.get(number)
             if known is None or known[1] <= time:
                 known = windows[number] = self._look(self.times, number, time)
-            if known[0]:
-                first = again[number] = known[0][0][0]
-                if first <= time:
-                    found.append((number, known[0]))
-        for number, first in again.items():
-            heappush(booked, (first, number))
+                first = known[0][0][0] if known[0] else inf
+                if first != begin:
+                    moved.append((entry, first))
+                    if first > time:
+                        continue
+            found.append((number, known[0]))
+        for entry, first in moved:
+            del self.booked[bisect_left(self.booked, entry)]
+            if first < inf:
+                insort(self.booked, (first, entry[1]))
         return found
 
 
