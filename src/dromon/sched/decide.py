@@ -29,6 +29,9 @@ from dromon.sched.reserved import owners
 __all__ = ["Decision", "Grow", "Preempt", "Refuse", "Shrink", "Start", "decide", "dry_preempt"]
 
 
+Alike = set[tuple[str, int, Shape, bool]]  # users, priorities, shapes, whether preemptible
+
+
 def decide(cluster: Cluster, now: float, seed: int) -> tuple[Decision, ...]:
     if not cluster.numbers:
         return ()  # nobody can be refused before it is known what there is
@@ -346,22 +349,29 @@ class Pass(Entered):
     def _pass_by(self, walk: LeafWalk) -> None:
         """Those at the head of a queue of shapes that cannot start now."""
         shut, later = self.shut, self.later
-        free: set[tuple[str, int, Shape, bool]] = set()  # whom no cap holds
+        free: Alike = set()
         job = walk.next
         while job is not None and shut.get(job.shape) == 0.0:
-            key = (job.user, job.priority, job.shape, job.preemptible)
-            if key not in free:
-                if self.cap(job) is not None:
-                    self._held(job, walk, False)
-                    job = walk.peek()
-                    continue
-                free.add(key)
+            if not self._is_free(job, free):
+                self._held(job, walk, False)
+                job = walk.peek()
+                continue
             walk.has_blocked = True
             self.blocked.append(job)
             if walk.blocked < PLANNED:
                 walk.blocked += 1
                 later.put_off_freely(job)
             job = walk.pass_on()
+
+    def _is_free(self, job: Job, free: Alike) -> bool:
+        """No cap holds it. `free`: nor others like these, as was found before."""
+        key = (job.user, job.priority, job.shape, job.preemptible)
+        if key in free and not self._is_expected(job):
+            return True
+        if self.cap(job) is not None:
+            return False
+        free.add(key)
+        return True
 
     def _may_wait(self, job: Job) -> bool:
         """Its planned start is not needed yet."""
@@ -395,13 +405,16 @@ class Pass(Entered):
     def _jobs_of(self, leaf: Queue) -> list[Job]:
         """Those to be planned of a queue that was passed over."""
         walk, found = self.order.walk(leaf), []
-        while walk.blocked < PLANNED and (job := walk.peek()) is not None:
-            if self.cap(job) is not None:
+        free: Alike = set()
+        job = walk.peek()
+        while job is not None and walk.blocked < PLANNED:
+            if not self._is_free(job, free):
                 self._held(job, walk, False)
+                job = walk.peek()
                 continue
             found.append(job)
             walk.blocked += 1
-            walk.advance()
+            job = walk.pass_on()
         return found
 
     def _earliest(self, job: Job) -> tuple[float, list[Seat]] | None:

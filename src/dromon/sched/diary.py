@@ -26,9 +26,9 @@ class Diary:
         if closed:
             return self._left_by(node, start, end, freed, closed)
         if not (freed or node.parts or node.held):
-            found = self.plain(node, start, end)
+            found = self._plain_state(node, start, end)
             if found is not None:
-                return State(*found, {})
+                return found
         state = State.of(node)
         for seat in freed:
             state.give(node, seat)
@@ -47,9 +47,8 @@ class Diary:
             subtract(state, bookings, later, start, end)
         return state
 
-    def plain(self, node: Node, start: float, end: float) -> tuple[int, int, int] | None:
-        """The same where no device is shared or held: CPUs, memory, devices. None: this has to be
-        worked out in full."""
+    def _plain_state(self, node: Node, start: float, end: float) -> State | None:
+        """The same where nothing is shared; None: this has to be worked out in full."""
         cpus, memory, mask = node.cpus, node.memory, node.mask
         if start > self.now:
             due = start if start > self.soon else self.soon
@@ -68,7 +67,7 @@ class Diary:
                 if seat.cpus or seat.memory or seat.part:
                     return None
                 mask &= ~seat.mask
-        return cpus, memory, mask
+        return State(cpus, memory, mask, {})
 
     def _left_by(
         self, node: Node, start: float, end: float, freed: Sequence[Seat], closed: frozenset[str]

@@ -62,6 +62,14 @@ class Node:
     def kind_mask(self, kind: str | None) -> int:
         return self.all if kind is None else self.kinds.get(kind, 0)
 
+    def is_bare(self) -> bool:
+        """Nobody there has anything but whole devices, and nobody outside has one."""
+        total = self.total
+        return (
+            self.cpus == total.cpus and self.memory == total.memory
+            and not self.parts and not self.held
+        )  # fmt: skip
+
     def take(self, seat: Seat) -> None:
         self.cpus -= seat.cpus
         self.memory -= seat.memory

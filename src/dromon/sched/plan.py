@@ -255,34 +255,27 @@ class Plan(Diary):
     def _best_seat(self, role: Role, nodes: list[Node], start: float, end: float) -> list[Seat]:
         """Of nodes that have room for one member, on the one that it fills best."""
         best: tuple[float, int, int] | None = None
-        chosen, devices, turn = nodes[0], 0, 0
+        chosen, turn = nodes[0], -1
         bookings, due = self.bookings, start if start > self.soon else self.soon
         for node in nodes:
-            found = None
-            if not (node.parts or node.held):
-                if (
-                    best is not None and node.number not in bookings
-                    and bisect_right(node.counts or counted(node), due) > best[0] + 1
-                ):  # fmt: skip
-                    continue  # it has more left, as is known without its state
-                found = self.plain(node, start, end)
-            if found is None:
-                state = self.state(node, start, end)
-                cpus, memory, mask, left = state.cpus, state.memory, state.mask, state.gpus_left()
+            if node.number not in bookings and node.is_bare():
+                left: float = bisect_right(node.counts or counted(node), due) - 1
+                cpus, memory = node.cpus, node.memory
             else:
-                cpus, memory, mask = found
-                left = mask.bit_count()
+                state = self.state(node, start, end)
+                left, cpus, memory = state.gpus_left(), state.cpus, state.memory
             if best is None or left <= best[0]:
                 score = (left, cpus, memory)
                 if best is None or score < best:
-                    best, chosen, devices, turn = score, node, mask, -1
+                    best, chosen, turn = score, node, -1
                 elif score == best:  # then it is whose turn it is
                     turn = self.turn(chosen.number) if turn < 0 else turn
                     other = self.turn(node.number)
                     if other < turn:
-                        chosen, devices, turn = node, mask, other
-        mask = chosen.lowest(devices & chosen.kind_mask(role.kind), role.gpus)
-        return [Seat(f"{role.name}-0", chosen.name, role.cpus, role.memory, mask, 0)]
+                        chosen, turn = node, other
+        mask = self.state(chosen, start, end).mask & chosen.kind_mask(role.kind)
+        chosen_mask = chosen.lowest(mask, role.gpus)
+        return [Seat(f"{role.name}-0", chosen.name, role.cpus, role.memory, chosen_mask, 0)]
 
     def _earliest_of_any(self, job: Job) -> tuple[float, list[Seat]] | None:
         points = {self.soon} if self.cluster.shrinking else set()
