@@ -122,6 +122,10 @@ class NodeIndex:
             least = 0 if group.spent else -1
             self.most = max(self.most, group.filled.bit_length() - 1, least)
 
+    def has_shared(self) -> bool:
+        """Are there nodes with shared devices?"""
+        return self.most == MANY
+
     def with_some(self, most: int) -> list[Node] | None:
         """Nodes with wholly free GPUs; None: there are more than so many, or some are shared."""
         found: list[Node] = []

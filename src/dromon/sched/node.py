@@ -63,12 +63,8 @@ class Node:
         return self.all if kind is None else self.kinds.get(kind, 0)
 
     def is_bare(self) -> bool:
-        """Nobody there has anything but whole devices, and nobody outside has one."""
-        total = self.total
-        return (
-            self.cpus == total.cpus and self.memory == total.memory
-            and not self.parts and not self.held
-        )  # fmt: skip
+        """Nobody there has CPUs or memory."""
+        return self.cpus == self.total.cpus and self.memory == self.total.memory
 
     def take(self, seat: Seat) -> None:
         self.cpus -= seat.cpus

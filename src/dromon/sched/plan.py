@@ -29,6 +29,7 @@ from dromon.sched.slots import (
 
 Freed = Mapping[int, Sequence[Seat]]  # node number -> seats as good as given back
 NOBODY: Freed = {}
+MANY = 1 << 30
 LINEAR = 200  # so many times are tried one by one; of more, the first from which on it fits
 
 
@@ -192,18 +193,10 @@ class Plan(Diary):
 
     def _earliest_one(self, job: Job, role: Role) -> tuple[float, list[Seat]] | None:
         """The same for one member."""
-        front, by_number, soon = self._front(role), self.cluster.numbers, self.soon
-        first, free = inf, []
-        for time, number in front.free(self.bookings):
-            if time < soon:
-                time = soon
-            if time > first:
-                break
-            first = time
-            free.append(number)
-        booked = front.booked_until(first)
-        point, nodes = first, [by_number[number] for number in free]
-        for number, windows in booked:
+        front, by_number = self._front(role), self.cluster.numbers
+        point, free = front.soonest(self.bookings, self.soon)
+        nodes = [by_number[number] for number in free]
+        for number, windows in front.booked_until(point):
             for begin, untils in windows:
                 if begin > point:
                     break
@@ -254,28 +247,40 @@ class Plan(Diary):
 
     def _best_seat(self, role: Role, nodes: list[Node], start: float, end: float) -> list[Seat]:
         """Of nodes that have room for one member, on the one that it fills best."""
-        best: tuple[float, int, int] | None = None
-        chosen, turn = nodes[0], -1
-        bookings, due = self.bookings, start if start > self.soon else self.soon
+        best: tuple[tuple[float, int, int, int], Node, int] | None = None
+        for node in nodes if len(nodes) == 1 else self._tightest(nodes, start):
+            state = self.state(node, start, end)
+            left = state.gpus_left()
+            if best is None or left <= best[0][0]:
+                score = (left, state.cpus, state.memory, self.turn(node.number))
+                if best is None or score < best[0]:
+                    best = (score, node, state.mask)
+        assert best is not None
+        _, node, mask = best
+        chosen = node.lowest(mask & node.kind_mask(role.kind), role.gpus)
+        return [Seat(f"{role.name}-0", node.name, role.cpus, role.memory, chosen, 0)]
+
+    def _tightest(self, nodes: list[Node], start: float) -> list[Node]:
+        """Without some of which it is known, from what comes free there, that another is filled
+        better."""
+        cluster, bookings = self.cluster, self.bookings
+        if cluster.hindered or cluster.index.has_shared():
+            return nodes
+        found, tight, least = [], [], MANY
+        due = start if start > self.soon else self.soon
         for node in nodes:
-            if node.number not in bookings and node.is_bare():
-                left: float = bisect_right(node.counts or counted(node), due) - 1
-                cpus, memory = node.cpus, node.memory
-            else:
-                state = self.state(node, start, end)
-                left, cpus, memory = state.gpus_left(), state.cpus, state.memory
-            if best is None or left <= best[0]:
-                score = (left, cpus, memory)
-                if best is None or score < best:
-                    best, chosen, turn = score, node, -1
-                elif score == best:  # then it is whose turn it is
-                    turn = self.turn(chosen.number) if turn < 0 else turn
-                    other = self.turn(node.number)
-                    if other < turn:
-                        chosen, turn = node, other
-        mask = self.state(chosen, start, end).mask & chosen.kind_mask(role.kind)
-        chosen_mask = chosen.lowest(mask, role.gpus)
-        return [Seat(f"{role.name}-0", chosen.name, role.cpus, role.memory, chosen_mask, 0)]
+            if node.number in bookings:
+                found.append(node)
+                continue
+            left = bisect_right(node.counts or counted(node), due)
+            if left < least:
+                least, tight = left, [node]
+            elif left == least:
+                tight.append(node)
+        if len(tight) > 1 and all([node.is_bare() for node in tight]):
+            turn = self.turn
+            tight = [min(tight, key=lambda node: (node.cpus, node.memory, turn(node.number)))]
+        return found + tight
 
     def _earliest_of_any(self, job: Job) -> tuple[float, list[Seat]] | None:
         points = {self.soon} if self.cluster.shrinking else set()

@@ -224,7 +224,7 @@ def _of_gang(node: Node, job: Job, found: Releases) -> None:
 
 # From each time on at which more may be free: until when there is room for one member, for two…
 Windows = list[tuple[float, list[float]]]
-Known = tuple[Windows, float]  # those that begin before this time; at least one, if there is any
+Known = tuple[Windows, float]  # those that begin before this time
 
 
 class Front:
@@ -252,14 +252,24 @@ class Front:
 
     def free(self, bookings: dict[int, list[Booking]]) -> Iterator[tuple[float, int]]:
         """(time, node number) of those not booked, soonest first."""
+        moments, numbers = self.times.moments, self.times.numbers
+        for at in range(self._passed, len(numbers)):
+            if numbers[at] not in bookings:
+                yield moments[at], numbers[at]
+
+    def soonest(
+        self, bookings: dict[int, list[Booking]], soon: float
+    ) -> tuple[float, list[int]]:
+        """The first time at which nodes not booked have room, and which have it then."""
         moments, numbers, at = self.times.moments, self.times.numbers, self._passed
         while at < len(numbers) and numbers[at] in bookings:
             at += 1
         self._passed = at
-        for later in range(at, len(numbers)):
-            number = numbers[later]
-            if number not in bookings:
-                yield moments[later], number
+        if at == len(numbers):
+            return inf, []
+        first = moments[at] if moments[at] > soon else soon
+        equal = numbers[at : bisect_right(moments, first, at)]
+        return first, [number for number in equal if number not in bookings]
 
     def booked_until(self, time: float) -> list[tuple[int, Windows]]:
         """Booked nodes that have room by then for a member, be it short."""
@@ -273,7 +283,7 @@ class Front:
             known = windows.get(number)
             if known is None or known[1] <= time:
                 known = windows[number] = self._look(self.times, number, time)
-                first = known[0][0][0] if known[0] else inf
+                first = known[0][0][0] if known[0] else known[1]
                 if first != begin:
                     moved.append((entry, first))
                     if first > time:
@@ -298,7 +308,7 @@ def windows_beside(
     found: Windows = []
     point = first
     while point < inf:
-        if found and point > time:
+        if point > time:
             return found, point
         following = inf
         while at < len(ends):
