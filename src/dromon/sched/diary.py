@@ -1,5 +1,6 @@
 """What is free on nodes at some time, beside what runs and what is booked. Plans nothing."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf, nextafter
 
@@ -8,7 +9,7 @@ from dromon.sched.board import State, slots
 from dromon.sched.booking import Booking, subtract
 from dromon.sched.job import Job, Role, Seat
 from dromon.sched.node import WHOLE, Node
-from dromon.sched.slots import releases
+from dromon.sched.slots import free_by_time, releases
 
 
 class Diary:
@@ -50,7 +51,10 @@ class Diary:
     def _plain_state(self, node: Node, start: float, end: float) -> State | None:
         """The same where nothing is shared; None: this has to be worked out in full."""
         cpus, memory, mask = node.cpus, node.memory, node.mask
-        if start > self.now:
+        if start > self.now and node.is_bare():
+            times, masks = node.by_time or free_by_time(node)
+            mask = masks[bisect_right(times, start if start > self.soon else self.soon)]
+        elif start > self.now:
             due = start if start > self.soon else self.soon
             for time, seats in node.ends or releases(node):
                 if time > due:

@@ -57,7 +57,7 @@ class NodeIndex:
 
     def update(self, node: Node) -> None:
         """The node has changed."""
-        node.ends = node.counts = None
+        node.ends = node.counts = node.by_time = None
         log = self.log
         log.append(node.number)
         if len(log) > LONG:

@@ -11,7 +11,7 @@ OUT, MIXED, SPENT = -1, -2, -3
 
 class Node:
     __slots__ = (
-        "all", "bucket", "counts", "cpus", "ends", "entry", "group", "held", "ids", "is_open",
+        "all", "bucket", "by_time", "counts", "cpus", "ends", "entry", "group", "held", "ids", "is_open",
         "jobs", "kinds", "labels", "mask", "memory", "name", "number", "parts", "position", "total",
     )  # fmt: skip
 
@@ -38,6 +38,7 @@ class Node:
         self.bucket = OUT
         self.ends: list[tuple[float, tuple[Seat, ...]]] | None = None  # kept by `slots.releases`
         self.counts: list[float] | None = None  # kept by `slots.counted`
+        self.by_time: tuple[list[float], list[int]] | None = None  # kept by `slots.free_by_time`
 
     @property
     def free(self) -> Free:

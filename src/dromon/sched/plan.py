@@ -22,6 +22,7 @@ from dromon.sched.slots import (
     SlotTimes,
     Windows,
     counted,
+    free_by_time,
     releases,
     slot_times,
     windows_beside,
@@ -234,14 +235,11 @@ class Plan(Diary):
         return time, self._one_seat(role, self.cluster.numbers[number], time)
 
     def _one_seat(self, role: Role, node: Node, time: float) -> list[Seat]:
-        mask = node.mask
-        for end, seats in releases(node):
-            if end > time:
-                break
-            for seat in seats:
-                mask |= seat.mask
         if node.held or node.parts:
             mask = self.state(node, time, time).mask
+        else:
+            times, masks = node.by_time or free_by_time(node)
+            mask = masks[bisect_right(times, time)]
         chosen = node.lowest(mask & node.kind_mask(role.kind), role.gpus)
         return [Seat(f"{role.name}-0", node.name, role.cpus, role.memory, chosen, 0)]
 

@@ -207,6 +207,21 @@ def releases(node: Node) -> Releases:
     return found
 
 
+def free_by_time(node: Node) -> tuple[list[float], list[int]]:
+    """When devices come free there, and which are free before that, from each of these times on,
+    and in the end; no device may be shared. Kept until the node changes."""
+    if node.by_time is not None:
+        return node.by_time
+    mask, times, masks = node.mask, [], [node.mask]
+    for end, seats in node.ends or releases(node):
+        for seat in seats:
+            mask |= seat.mask
+        times.append(end)
+        masks.append(mask)
+    node.by_time = times, masks
+    return node.by_time
+
+
 _FIRST = itemgetter(0)
 
 
@@ -302,7 +317,7 @@ def windows_beside(
     """Of members that ask for nothing but whole devices of this kind, beside what comes free on a
     node and what is booked; from the first time on at which one has room, as far as they begin by
     this time."""
-    mask, ends, at = node.mask, node.ends or releases(node), 0
+    times, masks = node.by_time or free_by_time(node)
     if len(bookings) > 1:
         bookings = sorted(bookings, key=_start)
     found: Windows = []
@@ -310,16 +325,9 @@ def windows_beside(
     while point < inf:
         if point > time:
             return found, point
-        following = inf
-        while at < len(ends):
-            end, seats = ends[at]
-            if end > point:
-                following = end
-                break
-            for seat in seats:
-                mask |= seat.mask
-            at += 1
-        free = mask & kind
+        at = bisect_right(times, point)
+        following = times[at] if at < len(times) else inf
+        free = masks[at] & kind
         later: list[Booking] = []
         for booking in bookings:
             if booking.start > point:
