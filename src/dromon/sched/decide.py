@@ -396,11 +396,7 @@ class Pass(Entered):
         if self.may_grow:
             return False
         most = max(shape.plain.min for shape in leaf.shapes if shape.plain is not None)
-        members = PLANNED * most
-        if not all(later.may_wait(shape, shut[shape], members) for shape in leaf.shapes):
-            return False
-        later.pass_over(leaf, members)
-        return True
+        return later.passes_over(leaf, shut, PLANNED * most)
 
     def _jobs_of(self, leaf: Queue) -> list[Job]:
         """Those to be planned of a queue that was passed over."""

@@ -171,13 +171,18 @@ class Later:
         self.waiting.append(job)
         self.members += members
 
-    def pass_over(self, leaf: Queue, members: int) -> None:
-        """Of its jobs nothing is known but how many members they have at most."""
-        for shape in leaf.shapes:
-            if shape.plain is not None:
-                self._kinds[shape.plain.slot_key] = shape.plain
+    def passes_over(self, leaf: Queue, shut: dict[Shape, float], members: int) -> bool:
+        """Would nobody notice if all those of a queue, none of whom can start, were planned later?
+        Of its jobs nothing is known but how many members they have at most."""
+        roles = [shape.plain for shape in leaf.shapes if shape.plain is not None]
+        if self.asks_nothing():
+            self._unasked.update({role.slot_key: role for role in roles})
+        elif not all([self.may_wait(shape, shut[shape], members) for shape in leaf.shapes]):
+            return False
+        self._kinds.update({role.slot_key: role for role in roles})
         self.waiting.append(leaf)
         self.members += members
+        return True
 
     def _unfold(self) -> bool:
         """Who they are that were passed over, so that no more are counted than there are. False:

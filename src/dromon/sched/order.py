@@ -75,17 +75,16 @@ class LeafWalk:
                     self._push(cursor)
         return heap
 
-    def _may_start(self, line: Line) -> bool:
-        limit = self.shut.get(line.shape)
-        return limit is None or line.shortest() < limit
-
     def _open(self, member: Member) -> None:
         """From where it was looked at, line by line, those of whom somebody may still start."""
         at = self.looked.get(member, 0)
         last = member.keys[at - 1] if at else None
-        cursors = self.opened[member] = []
+        cursors, shut = self.opened.setdefault(member, []), self.shut
         for line in member.lines.values():
-            if line in self.dropped or not self._may_start(line):
+            limit = shut.get(line.shape)
+            if limit == 0.0 or line in self.dropped:
+                continue
+            if limit is not None and line.shortest() >= limit:
                 continue
             cursor = Cursor(line)
             if last is not None and -line.priority <= last[0]:

@@ -47,9 +47,15 @@ class SlotTimes:
         if self.seen == len(log):
             return
         times, role, nodes = self.times, self.role, self.nodes
+        gpus, is_bare = role.gpus, role.is_bare
         for number in set(log[self.seen :]):
             node, before = nodes.get(number), times.get(number, inf)
-            first = first_slot(node, role) if node is not None and node.is_open else inf
+            if node is None or not node.is_open:
+                first = inf
+            elif is_bare and node.counts and gpus < len(node.counts):
+                first = node.counts[gpus]  # as `first_slot` says: there are many to be asked
+            else:
+                first = first_slot(node, role)
             if before != first:
                 times[number] = first
                 if before < inf:
