@@ -69,7 +69,7 @@ class JobSubmitted:
     accepted: bool = False  # it passed the door earlier: whether its queue is open or full is moot
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as shares are not: each start makes one
 class JobStarted:
     id: str
     placement: Placement = field(default_factory=dict)

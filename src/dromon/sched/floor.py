@@ -230,9 +230,10 @@ class Floor:
         for reservation in self.rules.reservations:
             if self.makes_use(reservation, job, now):
                 self.reserved_use.add(reservation.id)
-        self.stopping.discard(job.id)
-        self.shrinking.discard(job.id)
-        self.elastic.pop(job.id, None)
+        if self.stopping or self.shrinking or self.elastic:
+            self.stopping.discard(job.id)
+            self.shrinking.discard(job.id)
+            self.elastic.pop(job.id, None)
         self._holding.pop(job.id, None)
         for seat in job.seats:
             node = self._nodes.get(seat.node)

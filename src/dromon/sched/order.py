@@ -62,10 +62,11 @@ class LeafWalk:
             for member in leaf.members.values():
                 if member.lines and member not in opened:
                     opened[member] = [Cursor(line) for line in member.lines.values()]
-        heap: list[Entry] = [*leaf.firsts]
+        firsts = leaf.in_turn()
+        heap: list[Entry] = [*firsts]
         self.heap = heap  # for what is sorted is a heap
         if opened or looked:
-            heap[:] = [f for f in leaf.firsts if f[4] not in looked and f[4] not in opened]
+            heap[:] = [f for f in firsts if f[4] not in looked and f[4] not in opened]
             for member, at in looked.items():
                 if member not in opened and at < len(member.keys):
                     heappush(heap, (*_turn(member, at), member))

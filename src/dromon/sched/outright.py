@@ -62,7 +62,7 @@ def _first_leaf(queue: Queue) -> Queue | None:
 
 def _first(leaf: Queue, larger: dict[Shape, float], ahead: list[Job]) -> Job | None:
     """The first for whom a node has devices enough, and those ahead of it; None: it is not near."""
-    firsts = leaf.firsts
+    firsts = leaf.in_turn()
     level, share, alike, found = firsts[0][0], -1.0, 0, None
     for first in firsts:
         if first[1] != share:

@@ -121,7 +121,7 @@ First = tuple[int, float, int, str, Member]  # by priority, share, then who came
 
 class Queue:
     __slots__ = (
-        "above", "ages", "came", "capped", "children", "deserved", "firsts", "fixed", "guarantee",
+        "_firsts", "_misplaced", "above", "ages", "came", "capped", "children", "deserved", "fixed", "guarantee",
         "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps", "ledgers", "levels",
         "limit", "limits", "longest", "lower", "members", "name", "number", "oldest", "order",
         "parent", "past", "path", "queued", "rule", "running", "shapes", "share", "takes_firm",
@@ -151,7 +151,8 @@ class Queue:
         self.ages: list[tuple[int, int, Job]] = []  # a heap; may hold some who wait no more
         self.came = 0  # how many have joined
         self.order: list[tuple[float, int, int, Queue]] = []  # children by share, then oldest
-        self.firsts: list[First] = []  # users with somebody who waits, by whose turn it is
+        self._firsts: list[First] = []  # see `in_turn`
+        self._misplaced: dict[Member, None] = {}
         self.past: Past | None = None
         self.weights: dict[str, float] = {}
         self.keeps: set[Shape] = set()  # which ask for no more than it and those above may have
@@ -270,15 +271,23 @@ class Queue:
                 count_down(self.lower, job.priority)
 
     def put(self, member: Member) -> None:
-        """What a user waits for, or has, has changed: its place among the others."""
-        firsts = self.firsts
-        if member.place is not None:
-            del firsts[bisect_left(firsts, member.place)]
-            member.place = None
-        if member.keys:
-            level, seq, id, _ = member.keys[0]
-            place = member.place = (level, member.share, seq, id, member)
-            insort(firsts, place)
+        """What a user waits for, or has, has changed: its place among the others, once somebody
+        asks for it."""
+        self._misplaced[member] = None
+
+    def in_turn(self) -> list[First]:
+        """Users with somebody who waits, by whose turn it is."""
+        firsts = self._firsts
+        for member in self._misplaced:
+            if member.place is not None:
+                del firsts[bisect_left(firsts, member.place)]
+                member.place = None
+            if member.keys:
+                level, seq, id, _ = member.keys[0]
+                place = member.place = (level, member.share, seq, id, member)
+                insort(firsts, place)
+        self._misplaced.clear()
+        return firsts
 
     def weigh_users(self, now: float) -> None:
         """With a half-life, shares change with time alone."""

@@ -278,9 +278,7 @@ class Front:
             if numbers[at] not in bookings:
                 yield moments[at], numbers[at]
 
-    def soonest(
-        self, bookings: dict[int, list[Booking]], soon: float
-    ) -> tuple[float, list[int]]:
+    def soonest(self, bookings: dict[int, list[Booking]], soon: float) -> tuple[float, list[int]]:
         """The first time at which nodes not booked have room, and which have it then."""
         moments, numbers, at = self.times.moments, self.times.numbers, self._passed
         while at < len(numbers) and numbers[at] in bookings:
