@@ -177,7 +177,7 @@ class Later:
         roles = [shape.plain for shape in leaf.shapes if shape.plain is not None]
         if self.asks_nothing():
             self._unasked.update({role.slot_key: role for role in roles})
-        elif not all([self.may_wait(shape, shut[shape], members) for shape in leaf.shapes]):
+        elif not all(self.may_wait(shape, shut[shape], members) for shape in leaf.shapes):
             return False
         self._kinds.update({role.slot_key: role for role in roles})
         self.waiting.append(leaf)

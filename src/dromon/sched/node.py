@@ -11,8 +11,9 @@ OUT, MIXED, SPENT = -1, -2, -3
 
 class Node:
     __slots__ = (
-        "all", "bucket", "by_time", "counts", "cpus", "ends", "entry", "group", "held", "ids", "is_open",
-        "jobs", "kinds", "labels", "mask", "memory", "name", "number", "parts", "position", "total",
+        "all", "bucket", "by_time", "counts", "cpus", "ends", "entry", "group", "held", "ids",
+        "is_open", "jobs", "kinds", "labels", "mask", "memory", "name", "number", "parts",
+        "position", "total",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, total: Free, labels: frozenset[str]) -> None:

@@ -27,7 +27,9 @@ def job(chance: Random, number: int, now: float) -> events.JobSubmitted:
 
 
 def full(chance: Random) -> Cluster:
-    queues = tuple(QueueRule(f"q{q}", limit={"gpus": 48.0}, user_limit={"gpus": 16.0}) for q in range(3))
+    queues = tuple(
+        QueueRule(f"q{q}", limit={"gpus": 48.0}, user_limit={"gpus": 16.0}) for q in range(3)
+    )
     cluster = Cluster(Rules(queues=queues, policy="drf"))
     devices = tuple(Gpu(str(i)) for i in range(DEVICES))
     for node in range(NODES):
