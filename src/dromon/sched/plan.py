@@ -275,7 +275,7 @@ class Plan(Diary):
                 least, tight = left, [node]
             elif left == least:
                 tight.append(node)
-        if len(tight) > 1 and all([node.is_bare() for node in tight]):
+        if len(tight) > 1 and all(node.is_bare() for node in tight):
             turn = self.turn
             tight = [min(tight, key=lambda node: (node.cpus, node.memory, turn(node.number)))]
         return found + tight

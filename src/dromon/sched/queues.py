@@ -25,12 +25,10 @@ def scaled(amounts: Amounts) -> dict[str, float]:
 
 def place_in(keys: list[Key], job: Job) -> int:
     """Where it is: near the beginning, most often."""
-    at = 0
-    for key in keys:
+    for at, key in enumerate(keys):
         if key[3] is job:
             return at
-        at += 1
-        if at > NEAR:
+        if at == NEAR:
             break
     return bisect_left(keys, (-job.priority, job.seq, job.id))
 
@@ -121,11 +119,11 @@ First = tuple[int, float, int, str, Member]  # by priority, share, then who came
 
 class Queue:
     __slots__ = (
-        "_firsts", "_misplaced", "above", "ages", "came", "capped", "children", "deserved", "fixed", "guarantee",
-        "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps", "ledgers", "levels",
-        "limit", "limits", "longest", "lower", "members", "name", "number", "oldest", "order",
-        "parent", "past", "path", "queued", "rule", "running", "shapes", "share", "takes_firm",
-        "usage", "user_limit", "weights",
+        "_firsts", "_misplaced", "above", "ages", "came", "capped", "children", "deserved", "fixed",
+        "guarantee", "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps", "ledgers",
+        "levels", "limit", "limits", "longest", "lower", "members", "name", "number", "oldest",
+        "order", "parent", "past", "path", "queued", "rule", "running", "shapes", "share",
+        "takes_firm", "usage", "user_limit", "weights",
     )  # fmt: skip
 
     def __init__(self, rule: QueueRule, parent: "Queue | None", number: int) -> None:
