@@ -118,9 +118,10 @@ class Accounts:
             leaf.put(member)
         leaf.levels[priority] = leaf.levels.get(priority, 0) + 1
         member.queued += 1
-        for queue in leaf.path:
+        leaf.queued += 1
+        for queue in leaf.above:
             queue.queued += 1
-            if queue is not leaf and queue.has_caps:
+            if queue.has_caps:
                 queue.member(job.user, self.rules.half_life).queued += 1
 
     def _line(self, job: Job, leaf: Queue, member: Member) -> Line:
@@ -167,9 +168,10 @@ class Accounts:
             leaf.put(member)
         count_down(leaf.levels, priority)
         member.queued -= 1
-        for queue in leaf.path:
+        leaf.queued -= 1
+        for queue in leaf.above:
             queue.queued -= 1
-            if queue is not leaf and job.user in queue.members:
+            if job.user in queue.members:
                 queue.members[job.user].queued -= 1
 
     def larger(self, most: int) -> dict[Shape, float]:

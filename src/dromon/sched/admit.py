@@ -22,6 +22,19 @@ def admit(cluster: "Cluster", event: events.JobSubmitted, now: float) -> Refusal
     return None if text is None else Refusal(text, taker(cluster, job) or "")
 
 
+def is_welcome(cluster: "Cluster", accounts: Accounts, job: Job) -> bool:
+    """Is it as others were that nothing refused? Then neither the door nor the rules have to be
+    asked again."""
+    queue, shape, duration = accounts.tree.get(job.queue), job.shape, job.max_duration
+    if queue is None or shape not in queue.keeps or queue.has_door or queue.children:
+        return False
+    if shape.verdict_of != cluster.nodes_version or shape.refusal or accounts.user_limits:
+        return False
+    if duration is not None and duration > queue.longest:
+        return False
+    return (job.preemptible or queue.takes_firm) and queue.name in accounts.named
+
+
 def at_the_door(accounts: Accounts, job: Job) -> str | None:
     """What is judged once, when a job comes: is its queue there, open, and not full?"""
     queue = accounts.tree.get(job.queue)

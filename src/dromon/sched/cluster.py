@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dromon.sched import events
 from dromon.sched.accounts import Accounts
-from dromon.sched.admit import at_the_door, never
+from dromon.sched.admit import at_the_door, is_welcome, never
 from dromon.sched.asks import Ask
 from dromon.sched.floor import Floor
 from dromon.sched.job import FOREVER, QUEUED, RUNNING, STOPPING, Job, Shape
@@ -148,9 +148,13 @@ class Cluster(Floor):
         if event.id in self._jobs:
             return
         job = self.make(event)
-        job.verdict = None if event.accepted else at_the_door(self._accounts, job)
         self._jobs[job.id] = job
         self.expect(job)
+        accounts = self._accounts
+        if is_welcome(self, accounts, job):
+            accounts.enqueue(job)
+            return
+        job.verdict = None if event.accepted else at_the_door(accounts, job)
         self._enter(job)
 
     def make(self, event: events.JobSubmitted) -> Job:
@@ -178,7 +182,8 @@ class Cluster(Floor):
             self.endless.add(job.id)
         else:
             job.duration = duration
-            self.endless.discard(job.id)
+            if self.endless:
+                self.endless.discard(job.id)
         if job.state == RUNNING:
             job.end = job.started + job.duration
 

@@ -66,9 +66,9 @@ class NodeIndex:
         is_same = bucket == count and node.entry == (node.cpus, node.memory, node.number, node)
         if is_same and node.is_open:
             return
-        group = self.groups.get(node.group)
+        group = node.shelf
         if group is None:
-            group = self.groups[node.group] = Group(*node.group)
+            group = node.shelf = self._group(node)
         if bucket != OUT:
             self._remove(group, node)
         if not node.is_open:
@@ -84,6 +84,12 @@ class NodeIndex:
             group.spent[node.number] = node
             if self.most < 0:
                 self.most = 0
+
+    def _group(self, node: Node) -> Group:
+        found = self.groups.get(node.group)
+        if found is None:
+            found = self.groups[node.group] = Group(*node.group)
+        return found
 
     def _insert(self, group: Group, node: Node, count: int) -> None:
         node.bucket = count

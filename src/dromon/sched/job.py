@@ -23,7 +23,7 @@ class Role:
     """A role's ask in whole numbers."""
 
     __slots__ = (
-        "ask", "cpus", "gpus", "is_apart", "is_bare", "kind", "label", "memory", "min", "name",
+        "ask", "cpus", "first", "gpus", "is_apart", "is_bare", "kind", "label", "memory", "min", "name",
         "part", "replicas", "slot_key",
     )  # fmt: skip
 
@@ -32,6 +32,7 @@ class Role:
         times = members or 1
         self.ask = ask
         self.name = ask.role
+        self.first = f"{ask.role}-0"  # its first member
         self.min = ask.min if members is None else 1
         self.replicas = ask.replicas
         self.cpus = milli(ask.cpus) * times

@@ -1,7 +1,12 @@
 """One node: what it has, what is free of it. Devices are bits, in the node's own order."""
 
+from typing import TYPE_CHECKING
+
 from dromon.sched.asks import Free, Gpu
 from dromon.sched.job import Job, Role, Seat
+
+if TYPE_CHECKING:
+    from dromon.sched.index import Group
 
 WHOLE = 1000  # thousandths of a device
 # Where a node is that is in no bucket of the node index: nowhere, with the shared ones, with those
@@ -13,7 +18,7 @@ class Node:
     __slots__ = (
         "all", "bucket", "by_time", "counts", "cpus", "ends", "entry", "group", "held", "ids",
         "is_open", "jobs", "kinds", "labels", "mask", "memory", "name", "number", "parts",
-        "position", "total",
+        "position", "shelf", "total",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, total: Free, labels: frozenset[str]) -> None:
@@ -36,6 +41,7 @@ class Node:
         self.held: dict[str, str] = {}  # device -> who, outside of our control
         self.jobs: dict[str, Job] = {}
         self.entry: tuple[int, int, int, Node] | None = None  # its place in the index
+        self.shelf: Group | None = None  # its group in the index
         self.bucket = OUT
         self.ends: list[tuple[float, tuple[Seat, ...]]] | None = None  # kept by `slots.releases`
         self.counts: list[float] | None = None  # kept by `slots.counted`

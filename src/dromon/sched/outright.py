@@ -8,7 +8,7 @@ pass: what is told here is what a pass would find.
 
 from math import inf, nextafter
 
-from dromon.sched.board import placement_of
+from dromon.sched.asks import Share
 from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Start
 from dromon.sched.job import Job, Role, Seat, Shape
@@ -40,9 +40,10 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
         return None
     if ahead and _may_come(cluster, node, ahead, now + job.duration, now):
         return None
-    role = job.shape.roles[0]
-    seat = Seat(f"{role.name}-0", node.name, role.cpus, role.memory, node.mask, 0)
-    placement = placement_of((seat,), job.shape, cluster.nodes)
+    role, mask = job.shape.roles[0], node.mask
+    seat = Seat(role.first, node.name, role.cpus, role.memory, mask, 0)
+    share = Share(node.name, role.ask.cpus, role.ask.memory, node.devices(mask))
+    placement = {role.first: share}
     cluster.occupy(job, placement, now, [seat])
     cluster.leave(job, placement, now)
     return (Start(job.id, placement),)

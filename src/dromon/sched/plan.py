@@ -241,7 +241,7 @@ class Plan(Diary):
             times, masks = node.by_time or free_by_time(node)
             mask = masks[bisect_right(times, time)]
         chosen = node.lowest(mask & node.kind_mask(role.kind), role.gpus)
-        return [Seat(f"{role.name}-0", node.name, role.cpus, role.memory, chosen, 0)]
+        return [Seat(role.first, node.name, role.cpus, role.memory, chosen, 0)]
 
     def _best_seat(self, role: Role, nodes: list[Node], start: float, end: float) -> list[Seat]:
         """Of nodes that have room for one member, on the one that it fills best."""
@@ -256,7 +256,7 @@ class Plan(Diary):
         assert best is not None
         _, node, mask = best
         chosen = node.lowest(mask & node.kind_mask(role.kind), role.gpus)
-        return [Seat(f"{role.name}-0", node.name, role.cpus, role.memory, chosen, 0)]
+        return [Seat(role.first, node.name, role.cpus, role.memory, chosen, 0)]
 
     def _tightest(self, nodes: list[Node], start: float) -> list[Node]:
         """Without some of which it is known, from what comes free there, that another is filled
