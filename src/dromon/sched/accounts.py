@@ -213,13 +213,7 @@ class Accounts:
                 theirs.running += jobs
             if queue.parent is not None:
                 self.over += queue.weigh(now)
-        if leaf.parent is not None:
-            self.over += leaf.weigh(now)
-        share = leaf.user_share(member, now)
-        if share != member.share:
-            member.share = share
-            if member.keys:
-                leaf.put(member)
+        self.over += leaf.weigh_with(member, now)
 
     def _note(self, leaf: Queue, job: Job, demand: Demand, sign: int, now: float) -> None:
         """Before what is held changes: how much was used until now, and what else is counted."""

@@ -23,8 +23,8 @@ class Role:
     """A role's ask in whole numbers."""
 
     __slots__ = (
-        "ask", "cpus", "first", "gpus", "is_apart", "is_bare", "kind", "label", "memory", "min", "name",
-        "part", "replicas", "slot_key",
+        "ask", "cpus", "first", "gpus", "is_apart", "is_bare", "kind", "label", "memory", "min",
+        "name", "part", "replicas", "slot_key",
     )  # fmt: skip
 
     def __init__(self, ask: RoleAsk, members: int | None = None) -> None:

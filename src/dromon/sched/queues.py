@@ -12,7 +12,7 @@ from math import inf
 from dromon.sched.crowd import Crowd
 from dromon.sched.job import NOTHING, Demand, Job, Key, Shape
 from dromon.sched.rules import ROOT, Amounts, QueueRule, Rules
-from dromon.sched.usage import Ledger, Past, share_of
+from dromon.sched.usage import Ledger, Past, share_of, shares_of
 
 NOBODY = 1 << 62  # later than any job
 NEAR = 8  # so far it is quicker to look one by one
@@ -231,17 +231,24 @@ class Queue:
     def weigh(self, now: float) -> int:
         """What it holds has changed: its share, its place among the parent's children, and
         whether it is over what it deserves. 1 when it has come to be, -1 when it no longer is."""
-        share, is_over, deserved = 0.0, False, self.deserved
-        for resource, used in self.usage.items():
-            amount = deserved.get(resource)
-            if used and amount is not None:
-                if used > amount:
-                    is_over = True
-                part = used / amount if amount > 0 else inf
-                if part > share:
-                    share = part
+        return self._weighs(share_of(self.usage, self.deserved), now)
+
+    def weigh_with(self, member: Member, now: float) -> int:
+        """The same, and what one of its users holds has changed."""
+        share, own = shares_of(self.usage, member.usage, self.deserved)
+        own = self._of_user(own, member, now)
+        if own != member.share:
+            member.share = own
+            if member.keys:
+                self._misplaced[member] = None
+        return self._weighs(share, now)
+
+    def _weighs(self, share: float, now: float) -> int:
+        is_over = share > 1.0
         if self.past is not None:
-            share += self.past.share(self.usage, deserved, now)
+            share += self.past.share(self.usage, self.deserved, now)
+        if self.parent is None:
+            return 0
         if share != self.share:
             self._move(share, self.oldest)
         change = is_over - self.is_over
@@ -250,9 +257,12 @@ class Queue:
 
     def user_share(self, member: Member, now: float) -> float:
         """Like the queue's, of what the queue deserves, by the user's weight."""
-        share, weight = share_of(member.usage, self.deserved), member.weight
+        return self._of_user(share_of(member.usage, self.deserved), member, now)
+
+    def _of_user(self, share: float, member: Member, now: float) -> float:
         if member.past is not None:
             share += member.past.share(member.usage, self.deserved, now)
+        weight = member.weight
         if weight == 1.0:
             return share
         return share / weight if weight > 0 else inf

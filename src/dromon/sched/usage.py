@@ -148,6 +148,23 @@ def _part(used: float, deserved: float) -> float:
     return float("inf") if used > 0 else 0.0
 
 
+def shares_of(usage: Demand, own: Demand, deserved: dict[str, float]) -> tuple[float, float]:
+    """Of those who hold something together, and of one of them, at once."""
+    best = mine = 0.0
+    for resource, used in usage.items():
+        amount = deserved.get(resource)
+        if used and amount is not None:
+            part = used / amount if amount > 0 else inf
+            if part > best:
+                best = part
+            held = own.get(resource)
+            if held:
+                part = held / amount if amount > 0 else inf
+                if part > mine:
+                    mine = part
+    return best, mine
+
+
 def share_of(usage: Demand, deserved: dict[str, float]) -> float:
     """The dominant part of what is deserved; `deserved` names only what there is at all."""
     best = 0.0
