@@ -9,7 +9,7 @@ from dromon.sched.asks import CPUS, GPUS, MEMORY
 from dromon.sched.crowd import Crowd
 from dromon.sched.events import Used
 from dromon.sched.job import Demand, Job, Shape
-from dromon.sched.queues import Line, Member, Queue, add, build, count_down, divide, scaled
+from dromon.sched.queues import Line, Member, Queue, add, build, divide, scaled
 from dromon.sched.rules import ROOT, Budget, QueueRule, Rules, UserRule
 from dromon.sched.usage import Ledger, Past
 from dromon.units import counted, format_size
@@ -113,10 +113,9 @@ class Accounts:
         job.waits = True
         # One string for all of them: what is touched less is kept nearer.
         job.queue, job.user = leaf.name, member.name
-        leaf.joined(job)
+        leaf.joined(key)
         if member.add(key):
             leaf.put(member)
-        leaf.levels[priority] = leaf.levels.get(priority, 0) + 1
         member.queued += 1
         leaf.queued += 1
         for queue in leaf.above:
@@ -162,11 +161,9 @@ class Accounts:
         if not line.keys:
             self._close(line, job, leaf, member)
         job.waits = False
-        if job.seq == leaf.oldest:
-            leaf.left()
+        leaf.left(job)
         if member.remove(job):
             leaf.put(member)
-        count_down(leaf.levels, priority)
         member.queued -= 1
         leaf.queued -= 1
         for queue in leaf.above:

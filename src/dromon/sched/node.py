@@ -18,7 +18,7 @@ class Node:
     __slots__ = (
         "all", "bucket", "by_time", "counts", "cpus", "ends", "entry", "group", "held", "ids",
         "is_open", "jobs", "kinds", "labels", "mask", "memory", "name", "number", "parts",
-        "position", "shelf", "total",
+        "position", "shelf", "singles", "total",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, total: Free, labels: frozenset[str]) -> None:
@@ -32,6 +32,7 @@ class Node:
         self.kinds: dict[str, int] = {}  # kind -> mask
         for position, gpu in enumerate(total.gpus):
             self.kinds[gpu.kind] = self.kinds.get(gpu.kind, 0) | 1 << position
+        self.singles = [(id,) for id in self.ids]  # most of what is asked for, one for all
         self.all = (1 << len(self.ids)) - 1
         self.group = (labels, tuple(sorted(self.kinds)))
         self.cpus = total.cpus
@@ -144,6 +145,9 @@ class Node:
         return (free & -free).bit_length() - 1 if free else -1
 
     def devices(self, mask: int) -> tuple[str, ...]:
+        """By their names."""
+        if not mask & (mask - 1):
+            return self.singles[mask.bit_length() - 1] if mask else ()
         found = []
         while mask:
             bit = mask & -mask

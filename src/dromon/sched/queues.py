@@ -119,7 +119,7 @@ First = tuple[int, float, int, str, Member]  # by priority, share, then who came
 
 class Queue:
     __slots__ = (
-        "_firsts", "_misplaced", "above", "ages", "came", "capped", "children", "deserved", "fixed",
+        "_firsts", "_misplaced", "above", "ages", "capped", "children", "deserved", "fixed",
         "guarantee", "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps", "ledgers",
         "levels", "limit", "limits", "longest", "lower", "members", "name", "number", "oldest",
         "order", "parent", "past", "path", "queued", "rule", "running", "shapes", "share",
@@ -146,8 +146,8 @@ class Queue:
         self.queued = 0
         self.deserved: dict[str, float] = {}
         self.oldest = NOBODY  # seq of who has waited longest, here or below
-        self.ages: list[tuple[int, int, Job]] = []  # a heap; may hold some who wait no more
-        self.came = 0  # how many have joined
+        # Priority -> who waits, a heap by age; may hold some who wait no more.
+        self.ages: dict[int, list[Key]] = {}
         self.order: list[tuple[float, int, int, Queue]] = []  # children by share, then oldest
         self._firsts: list[First] = []  # see `in_turn`
         self._misplaced: dict[Member, None] = {}
@@ -324,18 +324,30 @@ class Queue:
             order.insert(at, (share, oldest, self.number, self))
         self.share, self.oldest = share, oldest
 
-    def joined(self, job: Job) -> None:
-        self.came += 1
-        heappush(self.ages, (job.seq, self.came, job))
-        if job.seq < self.oldest:
-            self._age(job.seq)
+    def joined(self, key: Key) -> None:
+        level, levels = -key[0], self.levels
+        if level in levels:
+            levels[level] += 1
+            heappush(self.ages[level], key)
+        else:
+            levels[level], self.ages[level] = 1, [key]
+        if key[1] < self.oldest:
+            self._age(key[1])
 
-    def left(self) -> None:
-        """Who has waited longest does so no more."""
-        ages = self.ages
-        while ages and not ages[0][2].waits:
-            heappop(ages)
-        self._age(ages[0][0] if ages else NOBODY)
+    def left(self, job: Job) -> None:
+        """It waits no more."""
+        level = job.priority
+        count_down(self.levels, level)
+        if level not in self.levels:
+            del self.ages[level]
+        if job.seq == self.oldest:
+            oldest = NOBODY
+            for ages in self.ages.values():
+                while ages and not ages[0][3].waits:
+                    heappop(ages)
+                if ages:
+                    oldest = min(oldest, ages[0][1])
+            self._age(oldest)
 
     def _age(self, oldest: int) -> None:
         parent, was = self.parent, self.oldest
