@@ -101,9 +101,8 @@ class Accounts:
     # ---- those who wait -------------------------------------------------------------------------
 
     def enqueue(self, job: Job) -> None:
-        leaf = self.tree.get(job.queue) or self.leaf(job.queue)
-        member = leaf.members.get(job.user) or leaf.member(job.user, self.rules.half_life)
-        shape = job.shape
+        member = self._bind(job)
+        leaf, shape = member.queue, job.shape
         priority = job.priority
         line = member.lines.get((priority, shape))
         if line is None:
@@ -111,8 +110,6 @@ class Accounts:
         key = (-priority, job.seq, job.id, job)
         line.add(key, job.duration)
         job.waits = True
-        # One string for all of them: what is touched less is kept nearer.
-        job.queue, job.user = leaf.name, member.name
         leaf.joined(key)
         if member.add(key):
             leaf.put(member)
@@ -122,6 +119,14 @@ class Accounts:
             queue.queued += 1
             if queue.has_caps:
                 queue.member(job.user, self.rules.half_life).queued += 1
+
+    def _bind(self, job: Job) -> Member:
+        """Look up its user in its queue, once."""
+        leaf = self.tree.get(job.queue) or self.leaf(job.queue)
+        found = leaf.members.get(job.user) or leaf.member(job.user, self.rules.half_life)
+        # One string for all of them: what is touched less is kept nearer.
+        job.member, job.queue, job.user = found, leaf.name, found.name
+        return found
 
     def _line(self, job: Job, leaf: Queue, member: Member) -> Line:
         """A new one, for jobs like this."""
@@ -152,9 +157,9 @@ class Accounts:
                 self.others -= not shape.is_simple
 
     def dequeue(self, job: Job) -> None:
-        leaf = self.tree[job.queue]
-        member = leaf.members[job.user]
-        shape = job.shape
+        member = job.member
+        assert member is not None
+        leaf, shape = member.queue, job.shape
         priority = job.priority
         line = member.lines[(priority, shape)]
         line.remove(job)
@@ -185,13 +190,12 @@ class Accounts:
 
     def charge(self, job: Job, demand: Demand, sign: int, now: float, jobs: int = 0) -> None:
         """`demand` more (or less) is held by this job; `jobs` more run."""
-        leaf = self.tree.get(job.queue) or self.leaf(job.queue)
-        user = job.user
+        member = job.member or self._bind(job)
+        leaf, user = member.queue, job.user
         if jobs:
             leaf.runs(job, jobs)
         if self.keeps_books:
             self._note(leaf, job, demand, sign, now)
-        member = leaf.members.get(user) or leaf.member(user, self.rules.half_life)
         usage, own = leaf.usage, member.usage
         for resource, amount in demand.items():
             more = sign * amount
@@ -292,7 +296,7 @@ class Accounts:
         """Which cap a job that starts now (or takes so much more) would break, in words; with
         those counted for whom room is being made."""
         asked = job.shape.demand if demand is None else demand
-        for queue in self.tree[job.queue].capped:
+        for queue in (job.member or self._bind(job)).queue.capped:
             if queue.has_rare_caps or coming or not queue.keeps_limits(job.user, asked):
                 theirs = self._below(queue, coming) if coming else coming
                 text = _queue_cap(queue, job.user, asked, now, jobs, theirs)

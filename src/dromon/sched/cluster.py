@@ -106,6 +106,8 @@ class Cluster(Floor):
         self.rules = event.rules
         self._accounts = Accounts(self.rules)
         self._accounts.set_total(old.total)
+        for job in self._jobs.values():
+            job.member = None
         # Budgets that are new count what runs from when it started, in their window.
         for job in sorted(self._holding.values(), key=lambda job: (job.started, job.id)):
             self._accounts.charge(job, job.held, 1, min(job.started, event.time), 1)
@@ -169,7 +171,11 @@ class Cluster(Floor):
         if why is None:
             self._accounts.enqueue(job)
         else:
-            self.refused[job.id] = why
+            self._refuse(job, why)
+
+    def _refuse(self, job: Job, why: str) -> None:
+        self.refused[job.id] = why
+        job.member = None  # its queue may be gone when it comes back
 
     def expect(self, job: Job) -> None:
         """How long planning takes it to last, and when to end."""
@@ -298,7 +304,7 @@ class Cluster(Floor):
             why = never(self, job)
             if why is not None:
                 self._accounts.dequeue(job)
-                self.refused[job.id] = why
+                self._refuse(job, why)
         for id in list(self.refused):
             why = never(self, self._jobs[id])
             if why is None:

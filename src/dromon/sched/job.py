@@ -5,9 +5,13 @@ amounts are whole numbers (thousandths of CPUs and GPUs, bytes), so that they ad
 """
 
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from dromon.sched.asks import CPUS, GPUS, MEMORY, Ask, Placement, RoleAsk, milli
 from dromon.sched.crowd import Crowd
+
+if TYPE_CHECKING:
+    from dromon.sched.queues import Member
 
 QUEUED, RUNNING, STOPPING = "queued", "running", "stopping"
 FOREVER = float("inf")
@@ -119,7 +123,7 @@ def _choosiness(role: Role) -> tuple[bool, bool, bool, float, float, int, str]:
 class Job:
     __slots__ = (
         "checkpointed", "duration", "elastic", "end", "executed", "for_job", "gave_way_to", "going",
-        "held", "id", "max_duration", "placement", "preemptible", "priority", "queue",
+        "held", "id", "max_duration", "member", "placement", "preemptible", "priority", "queue",
         "seats", "seq", "shape", "start", "started", "state", "stop_grace", "submitted", "user",
         "verdict", "waits",
     )  # fmt: skip
@@ -156,7 +160,12 @@ class Job:
         self.going: frozenset[str] = NOBODY  # members that were told to go
         self.held: Demand = NOTHING  # what its placement comes to
         self.waits = False  # it stands in a line
+        self.member: Member | None = None  # its user in its queue, where the accounts know it
         self.verdict: str | None = None  # why it was refused when it came
+
+    def __lt__(self, other: "Job") -> bool:
+        """Of two with the same key one is only supposed, or waits no more: either may go first."""
+        return False
 
     @property
     def ask(self) -> Ask:

@@ -80,12 +80,13 @@ class Member:
     """One user inside one queue."""
 
     __slots__ = (
-        "keys", "ledgers", "lines", "name", "past", "place", "queued", "running", "share", "usage",
-        "weight",
+        "keys", "ledgers", "lines", "name", "past", "place", "queue", "queued", "running", "share",
+        "usage", "weight",
     )  # fmt: skip
 
-    def __init__(self, name: str, weight: float) -> None:
+    def __init__(self, name: str, queue: "Queue", weight: float) -> None:
         self.name = name
+        self.queue = queue
         self.weight = weight
         self.usage: Demand = {}
         self.share = 0.0
@@ -190,7 +191,7 @@ class Queue:
     def member(self, user: str, half_life: float | None) -> Member:
         found = self.members.get(user)
         if found is None:
-            found = self.members[user] = Member(user, self.weights.get(user, 1.0))
+            found = self.members[user] = Member(user, self, self.weights.get(user, 1.0))
             found.ledgers = [
                 Ledger(b.gpu_hours, b.per) for b in self.rule.budgets if b.of == "user"
             ]
