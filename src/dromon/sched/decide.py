@@ -106,9 +106,10 @@ class Pass(Entered):
                 self.look(job, walk)
                 return
             # 3. Start it, hold it, or plan it.
-            if self.shut.get(job.shape) == 0.0 and self._is_put_off_freely(walk.leaf):
-                self._pass_by(walk)
-                continue
+            if job.shape in self.shut and self._is_put_off(walk.leaf):
+                job = self._pass_by(walk)
+                if job is None:
+                    continue
             self.look(job, walk)
             if self._is_only or not self._matters() or (self.started and self._is_alone()):
                 break
@@ -251,7 +252,7 @@ class Pass(Entered):
                     walk.blocked += 1
             self.blocked.append(job)
             if is_sought:
-                self._remember(Look(job, "closed", ahead=self.blocked[:-1]))
+                self.look_found = Look(job, "closed", ahead=self.blocked[:-1])
             return walk.drop()
         cap = self.cap(job)
         if cap is not None:
@@ -265,7 +266,7 @@ class Pass(Entered):
             if seats is not None:
                 self.start(job, seats)
                 if is_sought:
-                    self._remember(Look(job, "starts"))
+                    self.look_found = Look(job, "starts")
                 return walk.reorder()
             # What is reserved, or kept for borrowers, may be for others of the same shape.
             if not plan.reservations and not self.borrowing:
@@ -308,7 +309,7 @@ class Pass(Entered):
         self._held_back.add(job.id)
         if is_sought:
             text = cap or self.cap(job) or ""
-            self._remember(Look(job, "held", cap=text))
+            self.look_found = Look(job, "held", cap=text)
         if self.accounts.has_guarantees and not job.preemptible:
             return walk.advance()  # of those behind it, some may be preemptible
         walk.drop()
@@ -336,32 +337,42 @@ class Pass(Entered):
                 self._close(job)
         if is_sought:
             victims = tuple(step[0].id for step in steps)
-            self._remember(Look(job, "blocked", planned=planned, ahead=ahead, victims=victims))
+            self.look_found = Look(job, "blocked", planned=planned, ahead=ahead, victims=victims)
 
-    def _is_put_off_freely(self, leaf: Queue) -> bool:
-        """Need nothing be done for a job there that cannot start but to keep its place?"""
+    def _is_put_off(self, leaf: Queue) -> bool:
+        """Need nothing be done for a job there that cannot start but to keep its place, as long as
+        its planned start is not needed?"""
         if self.cluster.elastic or self.sought is not None or not isinstance(self.order, FairOrder):
             return False
         if self.may_preempt and leaf.number in self._pressing_queues():
             return False
-        return self.later.asks_nothing()
+        return not (self.borrowing or self.plan.closed) and self.later.is_on()
 
-    def _pass_by(self, walk: LeafWalk) -> None:
-        """Those at the head of a queue of shapes that cannot start now."""
+    def _pass_by(self, walk: LeafWalk) -> Job | None:
+        """Those at the head of a queue that cannot start now and are planned later; the first of
+        whom that is not so."""
         shut, later = self.shut, self.later
+        asks_nothing = later.asks_nothing()
         free: Alike = set()
         job = walk.next
-        while job is not None and shut.get(job.shape) == 0.0:
+        while job is not None:
+            limit = shut.get(job.shape)
+            if limit is None or job.duration < limit:
+                return job
             if not self._is_free(job, free):
                 self._held(job, walk, False)
                 job = walk.peek()
                 continue
+            if walk.blocked < PLANNED:
+                if asks_nothing:
+                    later.put_off_freely(job)
+                elif not self._may_wait(job):
+                    return job
+                walk.blocked += 1
             walk.has_blocked = True
             self.blocked.append(job)
-            if walk.blocked < PLANNED:
-                walk.blocked += 1
-                later.put_off_freely(job)
             job = walk.pass_on()
+        return None
 
     def _is_free(self, job: Job, free: Alike) -> bool:
         """No cap holds it. `free`: nor others like these, as was found before."""
@@ -386,17 +397,11 @@ class Pass(Entered):
 
     def _passes_over(self, leaf: Queue) -> bool:
         """Nobody there could start, and none of its planned starts is needed yet."""
-        later, shut = self.later, self.shut
-        if not shut or not is_shut(leaf, shut) or not later.is_on():
-            return False
-        if self.sought is not None or self.cluster.elastic:
-            return False
-        if self.may_preempt and leaf.number in self._pressing_queues():
-            return False
-        if self.may_grow:
+        shut = self.shut
+        if not shut or not is_shut(leaf, shut) or self.may_grow or not self._is_put_off(leaf):
             return False
         most = max(shape.plain.min for shape in leaf.shapes if shape.plain is not None)
-        return later.passes_over(leaf, shut, PLANNED * most)
+        return self.later.passes_over(leaf, shut, PLANNED * most)
 
     def _jobs_of(self, leaf: Queue) -> list[Job]:
         """Those to be planned of a queue that was passed over."""
@@ -435,9 +440,6 @@ class Pass(Entered):
         if not self._is_alone():
             return None
         return next(iter(self.accounts.lines.values())).keys[0][3]
-
-    def _remember(self, look: Look) -> None:
-        self.look_found = look
 
     # ---- what follows ---------------------------------------------------------------------------
 
