@@ -146,8 +146,8 @@ class Round(Books):
             gpus = {d: of - max(shut[name].gpus[d], 0) for d, of in left.gpus.items()}
             room[name] = replace(
                 left,
-                cpus=left.cpus - shut[name].cpus * (CPUS in closed),
-                memory=left.memory - shut[name].memory * (MEMORY in closed),
+                cpus=left.cpus - max(0, shut[name].cpus) * (CPUS in closed),
+                memory=left.memory - max(0, shut[name].memory) * (MEMORY in closed),
                 gpus=gpus if GPUS in closed else left.gpus,
             )
         return room

@@ -14,7 +14,8 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
 from dromon.sched.entered import Entered
 from dromon.sched.growth import grow
-from dromon.sched.job import QUEUED, Job, Role, Seat, Shape
+from dromon.sched.hope import Hope
+from dromon.sched.job import QUEUED, Job, Seat, Shape
 from dromon.sched.later import Later
 from dromon.sched.look import Look
 from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut
@@ -66,7 +67,7 @@ def dry_preempt(cluster: Cluster, id: str, now: float, seed: int = 0) -> tuple[D
 
 
 class Pass(Entered):
-    __deletable__ = ("later", "order")  # so that it can be compiled
+    __deletable__ = ("hope", "later", "order")  # so that it can be compiled
 
     def __init__(self, cluster: Cluster, now: float, seed: int, sought: str | None = None) -> None:
         self.turn = Turning(cluster, seed)
@@ -88,8 +89,7 @@ class Pass(Entered):
         self.outlook: Outlook | None = None
         self.borrowing: set[str] = set()  # queues of blocked ones that would borrow, for ever
         self._held_back: set[str] = set()  # by a cap
-        self._asked_at: dict[Shape, int] = {}
-        self._hope: Shape | None = None  # of whom somebody could start, when last asked
+        self.hope = Hope(self.plan, self.later, self.shut)
         self._is_only = False  # only one waits, and it is looked at
         self._pressing: set[int] | None = None  # queues whose jobs may send others away
 
@@ -121,7 +121,7 @@ class Pass(Entered):
     def undo(self) -> None:
         super().undo()
         # They know this pass in turn: nothing is to be left for the garbage collector to find.
-        del self.later, self.order
+        del self.hope, self.later, self.order
 
     def _walks(self) -> Iterator[LeafWalk]:
         tree, refused = self.accounts.tree, self.cluster.refused
@@ -166,30 +166,7 @@ class Pass(Entered):
             return True
         if self.may_preempt and self._may_press():
             return True
-        index, shut, hope = self.cluster.index, self.shut, self._hope
-        most = index.most
-        if not most and not self.accounts.others:  # everybody asks for a device, none is free
-            return self.may_grow
-        role = None if hope is None or hope in shut else hope.plain
-        if role is not None and index.may_fit(role):
-            return True
-        for shape in self.accounts.waiting_shapes:
-            limit = shut.get(shape)
-            if limit == 0.0:
-                continue
-            role = shape.plain
-            if role is None:
-                return True
-            if role.gpus > most:
-                pass
-            elif limit is None:
-                if index.may_fit(role):
-                    self._hope = shape
-                    return True
-            elif self._may_squeeze_in(shape, role):
-                return True
-            shut[shape] = 0.0
-        return self.may_grow
+        return self.may_grow or self.hope.is_left()
 
     def _may_press(self) -> bool:
         """Is there a queue still to be looked at whose jobs could send others away?"""
@@ -211,21 +188,6 @@ class Pass(Entered):
         if self.outlook is None:
             self.outlook = Outlook(self.cluster)
         return self.outlook
-
-    def _may_squeeze_in(self, shape: Shape, role: Role) -> bool:
-        """Is anybody of this shape short enough for what is free until it is booked? Asked again
-        only when there are half as many bookings more: they only leave less."""
-        plan = self.plan
-        if plan.reservations:
-            return True
-        if self.later.is_on():
-            return self.now + shape.crowd.shortest() <= self.later.until(shape, role)
-        count = len(plan.bookings)
-        if count < self._asked_at.get(shape, 0) * 1.5:
-            return True
-        self._asked_at[shape] = count
-        booked = [self.cluster.numbers[number] for number in plan.bookings]
-        return self.now + shape.crowd.shortest() <= plan.free_until(role, booked)
 
     def look(self, job: Job, walk: LeafWalk, forced: bool = False) -> None:
         """Start it, hold it, or plan it: beside what is kept for borrowers, where it need not wait

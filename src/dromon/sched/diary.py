@@ -77,8 +77,9 @@ class Diary:
         self, node: Node, start: float, end: float, freed: Sequence[Seat], closed: frozenset[str]
     ) -> State:
         state, shut = self.state(node, start, end, freed), self.state(node, start, end)
-        state.cpus -= shut.cpus if CPUS in closed else 0
-        state.memory -= shut.memory if MEMORY in closed else 0
+        # Where more is booked than is left without them, they leave that much less.
+        state.cpus -= max(0, shut.cpus) if CPUS in closed else 0
+        state.memory -= max(0, shut.memory) if MEMORY in closed else 0
         if GPUS in closed:
             for position in shut.parts:  # of a device that was shared, only what comes back
                 if state.mask >> position & 1:
