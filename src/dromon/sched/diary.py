@@ -81,8 +81,8 @@ class Diary:
         state.cpus -= max(0, shut.cpus) if CPUS in closed else 0
         state.memory -= max(0, shut.memory) if MEMORY in closed else 0
         if GPUS in closed:
-            for position in shut.parts:  # of a device that was shared, only what comes back
-                if state.mask >> position & 1:
+            for position, used in shut.parts.items():  # of a shared device, only what comes back
+                if used < WHOLE and state.mask >> position & 1:
                     state.mask ^= 1 << position
                     state.parts[position] = 0
             state.mask &= ~shut.mask
