@@ -107,7 +107,7 @@ class Accounts:
         line = member.lines.get((priority, shape))
         if line is None:
             line = self._line(job, leaf, member)
-        key = (-priority, job.seq, job.id, job)
+        key = (-priority, job.seq, job.id, job, shape)
         line.add(key, job.duration)
         job.waits = True
         leaf.joined(key)

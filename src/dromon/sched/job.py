@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 QUEUED, RUNNING, STOPPING = "queued", "running", "stopping"
 FOREVER = float("inf")
 
-Key = tuple[int, int, str, "Job"]  # (-priority, seq, id, job): the order of a line
+# (-priority, seq, id, job, its shape): the order of a line, and what is asked of all in it.
+Key = tuple[int, int, str, "Job", "Shape"]
 Demand = dict[str, int]  # resource -> thousandths, or bytes
 NOWHERE: Placement = MappingProxyType({})
 NOBODY: frozenset[str] = frozenset()

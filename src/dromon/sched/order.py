@@ -102,7 +102,7 @@ class LeafWalk:
             return
         if self.heap is None:
             return
-        _, seq, id, _ = line.keys[at]
+        _, seq, id, _, _ = line.keys[at]
         priority = line.priority
         aging = self.leaf.rule.aging
         if aging:
@@ -180,7 +180,7 @@ class LeafWalk:
             return self.peek()
         at = self.looked[member] = self.looked.get(member, 0) + 1
         if at < len(member.keys):
-            level, seq, id, _ = member.keys[at]
+            level, seq, id, _, _ = member.keys[at]
             heapreplace(heap, (level, member.share, seq, id, member))
         else:
             heappop(heap)
@@ -229,7 +229,7 @@ class LeafWalk:
 
 
 def _turn(member: Member, at: int) -> tuple[int, float, int, str]:
-    level, seq, id, _ = member.keys[at]
+    level, seq, id, _, _ = member.keys[at]
     return (level, member.share, seq, id)
 
 

@@ -11,7 +11,7 @@ from math import inf, nextafter
 from dromon.sched.asks import Share
 from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Start
-from dromon.sched.job import Job, Role, Seat, Shape
+from dromon.sched.job import Job, Key, Role, Seat, Shape
 from dromon.sched.node import Node
 from dromon.sched.order import PLANNED
 from dromon.sched.queues import Queue
@@ -34,7 +34,7 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
     leaf = _first_leaf(accounts.tree[ROOT])
     if node is None or leaf is None or leaf.rule.aging:
         return None
-    ahead: list[Job] = []
+    ahead: list[Key] = []
     job = _first(leaf, accounts.larger(index.most), ahead)
     if job is None or not _takes_all(job, node) or accounts.cap(job, now) is not None:
         return None
@@ -61,7 +61,7 @@ def _first_leaf(queue: Queue) -> Queue | None:
     return queue
 
 
-def _first(leaf: Queue, larger: dict[Shape, float], ahead: list[Job]) -> Job | None:
+def _first(leaf: Queue, larger: dict[Shape, float], ahead: list[Key]) -> Job | None:
     """The first for whom a node has devices enough, and those ahead of it; None: it is not near."""
     firsts = leaf.in_turn()
     level, share, alike, found = firsts[0][0], -1.0, 0, None
@@ -75,20 +75,15 @@ def _first(leaf: Queue, larger: dict[Shape, float], ahead: list[Job]) -> Job | N
         for key in first[4].keys:
             if key[0] != level or (found is not None and key[1] > found.seq):
                 break
-            job = key[3]
-            if job.shape not in larger:
-                found = job
+            if key[4] not in larger:
+                found = key[3]
                 break
-            ahead.append(job)
+            ahead.append(key)
         if len(ahead) > FAR:
             return None
     if found is not None and len(ahead) > alike:  # users of the same share take turns
-        ahead[alike:] = sorted([job for job in ahead[alike:] if job.seq < found.seq], key=_seq)
+        ahead[alike:] = sorted([key for key in ahead[alike:] if key[1] < found.seq])
     return found
-
-
-def _seq(job: Job) -> int:
-    return job.seq
 
 
 def _takes_all(job: Job, node: Node) -> bool:
@@ -106,21 +101,21 @@ def _takes_all(job: Job, node: Node) -> bool:
     )  # fmt: skip
 
 
-def _may_come(cluster: Cluster, node: Node, ahead: list[Job], end: float, now: float) -> bool:
+def _may_come(cluster: Cluster, node: Node, ahead: list[Key], end: float, now: float) -> bool:
     """Could a planned start of those ahead be there before this time? Not where for each of them
     more other nodes have room sooner than those before it can take."""
     needed: dict[tuple[object, ...], int] = {}
     roles: dict[tuple[object, ...], Role] = {}
     members = 0
-    for job in ahead:
-        role = job.shape.roles[0]
+    for key in ahead:
+        role = key[4].roles[0]
         members += role.min
         roles[role.slot_key], needed[role.slot_key] = role, members
-    for key, role in roles.items():
+    for kind, role in roles.items():
         first = first_slot(node, role)
         if first < end and (
             first <= nextafter(now, inf)
-            or cluster.slot_times(role).before(first, needed[key]) < needed[key]
+            or cluster.slot_times(role).before(first, needed[kind]) < needed[kind]
         ):
             return True
     return False

@@ -122,8 +122,8 @@ class Queue:
     __slots__ = (
         "_firsts", "_misplaced", "above", "ages", "capped", "children", "deserved", "fixed",
         "guarantee", "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps", "ledgers",
-        "levels", "limit", "limits", "longest", "lower", "members", "name", "number", "oldest",
-        "order", "parent", "past", "path", "queued", "rule", "running", "shapes", "share",
+        "levels", "limit", "limits", "longest", "lower", "members", "name", "newest", "number",
+        "oldest", "order", "parent", "past", "path", "queued", "rule", "running", "shapes", "share",
         "takes_firm", "usage", "user_limit", "weights",
     )  # fmt: skip
 
@@ -149,6 +149,7 @@ class Queue:
         self.oldest = NOBODY  # seq of who has waited longest, here or below
         # Priority -> who waits, a heap by age; may hold some who wait no more.
         self.ages: dict[int, list[Key]] = {}
+        self.newest = -1  # seq of who came last of all that ever were here
         self.order: list[tuple[float, int, int, Queue]] = []  # children by share, then oldest
         self._firsts: list[First] = []  # see `in_turn`
         self._misplaced: dict[Member, None] = {}
@@ -292,7 +293,7 @@ class Queue:
                 del firsts[bisect_left(firsts, member.place)]
                 member.place = None
             if member.keys:
-                level, seq, id, _ = member.keys[0]
+                level, seq, id, _, _ = member.keys[0]
                 place = member.place = (level, member.share, seq, id, member)
                 insort(firsts, place)
         self._misplaced.clear()
@@ -329,9 +330,15 @@ class Queue:
         level, levels = -key[0], self.levels
         if level in levels:
             levels[level] += 1
-            heappush(self.ages[level], key)
+            ages = self.ages[level]
+            if key[1] > self.newest:
+                ages.append(key)  # which keeps a heap a heap
+            else:
+                heappush(ages, key)
         else:
             levels[level], self.ages[level] = 1, [key]
+        if key[1] > self.newest:
+            self.newest = key[1]
         if key[1] < self.oldest:
             self._age(key[1])
 
