@@ -108,7 +108,7 @@ class Accounts:
         if line is None:
             line = self._line(job, leaf, member)
         key = (-priority, job.seq, job.id, job, shape)
-        line.add(key, job.duration)
+        line.add(key, job.duration, job.seq > leaf.newest)
         job.waits = True
         leaf.joined(key)
         if member.add(key):

@@ -68,6 +68,9 @@ class Later:
         if self.asks_nothing():
             self._unasked[role.slot_key] = role
             return True
+        return self._may_wait(shape, role, shortest, members)
+
+    def _may_wait(self, shape: Shape, role: Role, shortest: float, members: int) -> bool:
         needed = self.members + members + len(self.plan.bookings)
         known = self._before.get(shape)
         if known is not None and known[0] <= shortest:
@@ -174,12 +177,16 @@ class Later:
     def passes_over(self, leaf: Queue, shut: dict[Shape, float], members: int) -> bool:
         """Would nobody notice if all those of a queue, none of whom can start, were planned later?
         Of its jobs nothing is known but how many members they have at most."""
-        roles = [shape.plain for shape in leaf.shapes if shape.plain is not None]
-        if self.asks_nothing():
-            self._unasked.update({role.slot_key: role for role in roles})
-        elif not all(self.may_wait(shape, shut[shape], members) for shape in leaf.shapes):
+        if not self.is_on() or self.plan.closed:
             return False
-        self._kinds.update({role.slot_key: role for role in roles})
+        roles = {shape: shape.plain for shape in leaf.shapes if shape.plain is not None}
+        if self.asks_nothing():
+            self._unasked.update({role.slot_key: role for role in roles.values()})
+        else:
+            for shape, role in roles.items():
+                if not self._may_wait(shape, role, shut[shape], members):
+                    return False
+        self._kinds.update({role.slot_key: role for role in roles.values()})
         self.waiting.append(leaf)
         self.members += members
         return True

@@ -46,9 +46,9 @@ class Line(Crowd):
         self.keys: list[Key] = []
         self.durations: list[float] = []
 
-    def add(self, key: Key, duration: float) -> None:
+    def add(self, key: Key, duration: float, is_newest: bool) -> None:
         keys = self.keys
-        if not keys or key > keys[-1]:
+        if is_newest or not keys or key > keys[-1]:
             keys.append(key)
             self.durations.append(duration)
         else:
