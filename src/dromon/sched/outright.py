@@ -6,6 +6,7 @@ none of these can come to that node before the job has ended. Whatever else may 
 pass: what is told here is what a pass would find.
 """
 
+from bisect import bisect_right
 from math import inf, nextafter
 
 from dromon.sched.asks import Share
@@ -117,5 +118,28 @@ def _may_come(cluster: Cluster, node: Node, ahead: list[Key], end: float, now: f
             first <= nextafter(now, inf)
             or cluster.slot_times(role).before(first, needed[kind]) < needed[kind]
         ):
-            return True
+            return not _are_elsewhere(cluster, node, ahead, end, now)
     return False
+
+
+def _are_elsewhere(cluster: Cluster, node: Node, ahead: list[Key], end: float, now: float) -> bool:
+    """The same, looked at more closely: each takes nodes that have room soonest for its kind, or
+    some that those before it may have taken."""
+    taken: set[int] = set()
+    for key in ahead:
+        role = key[4].roles[0]
+        times, first = cluster.slot_times(role), first_slot(node, role)
+        times.refresh()
+        moments, numbers = times.moments, times.numbers
+        at, missing, last = 0, role.min, nextafter(now, inf)
+        if first <= last:
+            return False
+        while missing and at < len(numbers):
+            if numbers[at] not in taken:
+                missing -= 1
+                last = max(last, moments[at])
+            at += 1
+        if (missing or last >= first) and first < end:
+            return False
+        taken.update(numbers[: bisect_right(moments, last)])
+    return True
