@@ -22,7 +22,7 @@ from benchmarks.measure import TRACES, Bar
 from dromon.sched import events
 from dromon.sched.asks import Gpu, RoleAsk
 from dromon.sched.cluster import Cluster
-from dromon.sched.decide import Preempt, Start, decide
+from dromon.sched.decide import Preempt, Refuse, Start, decide
 from dromon.sched.rules import QueueRule, Rules
 
 PER_NODE = 8
@@ -111,11 +111,13 @@ class Bench:
             elif isinstance(decision, Preempt):
                 self.cluster.apply(events.JobReleased(decision.job, self.now))
                 self.stops += 1
+            elif isinstance(decision, Refuse):
+                self.cluster.apply(events.JobEnded(decision.job, self.now))
         took = time.process_time() - began
         for decision in decisions:
             if isinstance(decision, Start):
                 heappush(self.ends, (self.now + self.durations[decision.job], decision.job))
-        self.decided += len(decisions)
+            self.decided += isinstance(decision, Start | Preempt)
         return took
 
     def step(self) -> float:

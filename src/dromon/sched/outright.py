@@ -11,7 +11,7 @@ from math import inf, nextafter
 
 from dromon.sched.asks import Share
 from dromon.sched.cluster import Cluster
-from dromon.sched.decisions import Decision, Start
+from dromon.sched.decisions import Decision, Refuse, Start
 from dromon.sched.job import Job, Key, Role, Seat, Shape
 from dromon.sched.node import Node
 from dromon.sched.order import PLANNED
@@ -25,12 +25,13 @@ FAR = 3 * PLANNED  # further from the first of its queue nobody is looked for he
 def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
     """None: a pass has to tell."""
     accounts, index = cluster.accounts, cluster.index
-    if not cluster.is_plain or cluster.promised or cluster.refused or cluster.elastic:
+    if not cluster.is_plain or cluster.promised or cluster.elastic:
         return None
     if cluster.endless or cluster.hindered or accounts.others:
         return None
+    refusals = tuple([Refuse(id, why) for id, why in cluster.refused.items()])
     if not index.most:
-        return ()  # everybody asks for a device, and none is free
+        return refusals  # everybody else asks for a device, and none is free
     node = index.only()
     leaf = _first_leaf(accounts.tree[ROOT])
     if node is None or leaf is None or leaf.rule.aging:
@@ -47,7 +48,7 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
     placement = {role.first: share}
     cluster.occupy(job, placement, now, [seat])
     cluster.leave(job, placement, now)
-    return (Start(job.id, placement),)
+    return (*refusals, Start(job.id, placement))
 
 
 def _first_leaf(queue: Queue) -> Queue | None:
