@@ -37,7 +37,8 @@ def full(chance: Random) -> Cluster:
     for number in range(250):
         cluster.apply(job(chance, number, 0.0))
     too_large = (RoleAsk("worker", 1, 1, gpus=DEVICES + 1),)
-    cluster.apply(events.JobSubmitted("never", 999, 0.0, too_large, queue="q0", preemptible=True))
+    never = events.JobSubmitted("never", 999, 0.0, too_large, queue="q0", max_duration=1.0)
+    cluster.apply(never)
     return cluster
 
 
