@@ -30,7 +30,7 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
     if cluster.endless or cluster.hindered or accounts.others:
         return None
     refusals = tuple([Refuse(id, why) for id, why in cluster.refused.items()])
-    if not index.most:
+    if not index.most or not accounts.waiting_shapes:
         return refusals  # everybody else asks for a device, and none is free
     node = index.only()
     leaf = _first_leaf(accounts.tree[ROOT])

@@ -51,6 +51,12 @@ def by_a_pass(cluster: Cluster, now: float) -> tuple[Decision, ...]:
     return tuple(passage.decisions)
 
 
+def test_where_nobody_waits_there_is_nothing_to_do() -> None:
+    cluster = Cluster(Rules(policy="drf"))
+    cluster.apply(events.NodeJoined("n0", 96, 2**40, (Gpu("0"),)))
+    assert decide(cluster, 0.0, 0) == by_a_pass(cluster, 0.0) == outright(cluster, 0.0) == ()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_told_outright_is_what_a_pass_finds(seed: int) -> None:
     chance, now, told = Random(seed), 0.0, 0
