@@ -105,6 +105,8 @@ class NodeIndex:
         at = node.bucket
         if at == SPENT:
             del group.spent[node.number]
+            if not group.spent and not self.most:
+                self._find_most()
         elif at == MIXED:
             del group.mixed[node.number]
             self._find_most()
