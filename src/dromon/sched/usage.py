@@ -6,7 +6,7 @@ Pure arithmetic on seconds since 1970: no calendar of the machine is asked.
 from math import inf, log
 
 from dromon.sched.asks import GPUS
-from dromon.sched.job import Demand
+from dromon.sched.job import NOTHING, Demand
 from dromon.sched.rules import DAY, WEEK
 
 DAY_SECONDS = 86400
@@ -167,11 +167,4 @@ def shares_of(usage: Demand, own: Demand, deserved: dict[str, float]) -> tuple[f
 
 def share_of(usage: Demand, deserved: dict[str, float]) -> float:
     """The dominant part of what is deserved; `deserved` names only what there is at all."""
-    best = 0.0
-    for resource, used in usage.items():
-        amount = deserved.get(resource)
-        if used and amount is not None:
-            part = used / amount if amount > 0 else inf
-            if part > best:
-                best = part
-    return best
+    return shares_of(usage, NOTHING, deserved)[0]
