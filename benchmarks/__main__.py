@@ -24,9 +24,14 @@ def main() -> int:
     from dromon import api
 
     wanted = sys.argv[1:]
+    there_are = {**bars.ALL, **interpreter.pure(scheduling, simulation)}
     found = []
     try:
-        for name, measure in {**bars.ALL, **interpreter.pure(scheduling, simulation)}.items():
+        for name in wanted:
+            if name not in there_are:
+                print(f"no benchmark is called {name}; there are: {', '.join(there_are)}")
+                return 2
+        for name, measure in there_are.items():
             if wanted and name not in wanted:
                 continue
             for bar in measure(folder):
