@@ -187,10 +187,11 @@ class Witness:
         return sum(len(share.gpus) for share in mine if share.node in self.play.nodes)
 
     def cap(self, id: str, decisions: tuple[Decision, ...] = ()) -> str | None:
-        """With those counted for whom room is being made, or would be by these."""
+        """With those counted for whom room is being made, or would be by these, and who start."""
         page, job = Page(self.ledger, self.play.now), self.ledger.jobs[id]
         coming = {j.id for j in self.ledger.waiting() if j.is_favoured}
         coming |= {d.for_job for d in decisions if isinstance(d, Preempt | Shrink)}
+        coming |= {d.job for d in decisions if isinstance(d, Start)}
         cap = page.cap(job)
         page.held |= {other: self.ledger.jobs[other].demand for other in coming - {id}}
         return cap or page.cap(job)
