@@ -99,7 +99,7 @@ class Floor:
         if found is None:
             kept = self._slot_times
             if len(kept) >= KEPT:
-                del kept[min(kept, key=lambda key: kept[key].seen)]
+                del kept[min(kept, key=lambda key: kept[key].last_read())]
             found = kept[role.slot_key] = SlotTimes(self.numbers, role, self.index)
         return found
 

@@ -94,10 +94,8 @@ class Later:
         """Only while `asks_nothing`."""
         role = job.shape.plain
         assert role is not None
-        key = role.slot_key
-        self._unasked[key] = self._kinds[key] = role
-        self.waiting.append(job)
-        self.members += role.min
+        self._unasked[role.slot_key] = role
+        self.put_off(job, role.min)
 
     def may_come(self, node: Node, end: float) -> bool:
         """Could somebody who was put off be planned there for a time before this?"""

@@ -80,7 +80,8 @@ class LeafWalk:
         """From where it was looked at, line by line, those of whom somebody may still start."""
         at = self.looked.get(member, 0)
         last = member.keys[at - 1] if at else None
-        cursors, shut = self.opened.setdefault(member, []), self.shut
+        shut = self.shut
+        cursors = self.opened[member] = []
         for line in member.lines.values():
             limit = shut.get(line.shape)
             if limit == 0.0 or line in self.dropped:

@@ -242,7 +242,7 @@ class Queue:
         if own != member.share:
             member.share = own
             if member.keys:
-                self._misplaced[member] = None
+                self.put(member)
         return self._weighs(share, now)
 
     def _weighs(self, share: float, now: float) -> int:

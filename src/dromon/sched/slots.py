@@ -40,6 +40,10 @@ class SlotTimes:
         self.moments = array("d", [time for time, _ in order])
         self.numbers = [number for _, number in order]
 
+    def last_read(self) -> tuple[bool, int]:
+        """The larger, the later: how far it has read the log of changes."""
+        return self.log is self.index.log, self.seen
+
     def refresh(self) -> None:
         log = self.index.log
         if self.log is not log:
