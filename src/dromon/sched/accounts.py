@@ -95,7 +95,6 @@ class Accounts:
         parent = queue.parent
         assert parent is not None
         del self.tree[queue.name], parent.children[queue.name]
-        parent.order = [place for place in parent.order if place[3] is not queue]
         self.divide()
 
     # ---- those who wait -------------------------------------------------------------------------
@@ -107,11 +106,10 @@ class Accounts:
         line = member.lines.get((priority, shape))
         if line is None:
             line = self._line(job, leaf, member)
-        key = (-priority, job.seq, job.id, job, shape)
-        line.add(key, job.duration, job.seq > leaf.newest)
+        line.add(job)
         job.waits = True
-        leaf.joined(key)
-        if member.add(key):
+        leaf.joined(job)
+        if member.add(job):
             leaf.put(member)
         member.queued += 1
         leaf.queued += 1
@@ -163,7 +161,7 @@ class Accounts:
         priority = job.priority
         line = member.lines[(priority, shape)]
         line.remove(job)
-        if not line.keys:
+        if not line.jobs:
             self._close(line, job, leaf, member)
         job.waits = False
         leaf.left(job)

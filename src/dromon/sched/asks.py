@@ -34,9 +34,13 @@ class RoleAsk:
     node_label: str | None = None
     spread: str = "none"  # or "node": no two members of this role on one node
 
-    def __hash__(self) -> int:
-        """Of what most asks differ in: each that is submitted is looked up by its ask."""
-        return hash((self.min, self.gpus, self.cpus))
+    def key(self) -> tuple[object, ...]:
+        """All of it. Each job that is submitted is looked up by what it asks, and a tuple is found
+        much sooner than a role."""
+        return (
+            self.min, self.gpus, self.role, self.replicas, self.cpus, self.memory, self.gpu_kind,
+            self.node_label, self.spread,
+        )  # fmt: skip
 
     @property
     def uses(self) -> frozenset[str]:

@@ -31,7 +31,7 @@ class Cluster(Floor):
         self.promised: dict[str, Job] = {}  # those for whom room is being made
         self.refused: dict[str, str] = {}  # waiting, but can never run -> why
         self.endless: set[str] = set()  # jobs of which nobody knows when they end
-        self.shapes: dict[Ask, Shape] = {}
+        self.shapes: dict[tuple[object, ...], Shape] = {}  # by the keys of their roles
         self._own_policy, self._own_placer = policy, placer
         self.scores = ScoreBook({}, BestFit(), self.index)
         self.ranking: Ranking | None = None  # kept by `policies.repack`
@@ -61,16 +61,16 @@ class Cluster(Floor):
 
     def waiting(self) -> Iterator[Job]:
         for line in self.lines.values():
-            for key in line.keys:
-                yield key[3]
+            yield from line.jobs
 
     def shape(self, ask: Ask) -> Shape:
-        found = self.shapes.get(ask)
+        key = ask[0].key() if len(ask) == 1 else tuple([role.key() for role in ask])
+        found = self.shapes.get(key)
         if found is None:
             if len(self.shapes) > 10_000:  # those that nobody has are as good as new
                 used = {job.shape for job in self.jobs.values()}
-                self.shapes = {a: s for a, s in self.shapes.items() if s in used}
-            found = self.shapes[ask] = Shape(ask, len(self.shapes))
+                self.shapes = {k: s for k, s in self.shapes.items() if s in used}
+            found = self.shapes[key] = Shape(ask, len(self.shapes))
         return found
 
     def position(self, id: str, now: float = 0.0) -> int | None:
@@ -81,9 +81,9 @@ class Cluster(Floor):
         leaf = self.accounts.tree[job.queue]
         mine = self._rank(leaf, job, now)
         return 1 + sum(
-            self._rank(leaf, key[3], now) < mine
+            self._rank(leaf, other, now) < mine
             for member in leaf.members.values()
-            for key in member.keys
+            for other in member.jobs
         )
 
     def _rank(self, leaf: Queue, job: Job, now: float) -> tuple[float, float, int, str]:

@@ -395,13 +395,13 @@ class Pass(Entered):
     def _is_alone(self) -> bool:
         """Only one job waits: it cannot stand in anybody's way."""
         lines = self.accounts.lines
-        return len(lines) == 1 and len(next(iter(lines.values())).keys) == 1
+        return len(lines) == 1 and len(next(iter(lines.values())).jobs) == 1
 
     def _only(self) -> Job | None:
         """The only one who waits."""
         if not self._is_alone():
             return None
-        return next(iter(self.accounts.lines.values())).keys[0][3]
+        return next(iter(self.accounts.lines.values())).jobs[0]
 
     # ---- what follows ---------------------------------------------------------------------------
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 QUEUED, RUNNING, STOPPING = "queued", "running", "stopping"
 FOREVER = float("inf")
 
-# (-priority, seq, id, job, its shape): the order of a line, and what is asked of all in it.
-Key = tuple[int, int, str, "Job", "Shape"]
 Demand = dict[str, int]  # resource -> thousandths, or bytes
 NOWHERE: Placement = MappingProxyType({})
 NOBODY: frozenset[str] = frozenset()
@@ -165,8 +163,10 @@ class Job:
         self.verdict: str | None = None  # why it was refused when it came
 
     def __lt__(self, other: "Job") -> bool:
-        """Of two with the same key one is only supposed, or waits no more: either may go first."""
-        return False
+        """Does it go first, of those of one user?"""
+        if self.priority != other.priority:
+            return self.priority > other.priority
+        return self.seq < other.seq or (self.seq == other.seq and self.id < other.id)
 
     @property
     def ask(self) -> Ask:

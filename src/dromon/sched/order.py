@@ -13,7 +13,7 @@ from math import floor
 from dromon.sched.cluster import Cluster
 from dromon.sched.job import Job, Shape
 from dromon.sched.policies import Policy
-from dromon.sched.queues import First, Line, Member, Queue
+from dromon.sched.queues import Line, Member, Queue
 from dromon.sched.rules import ROOT
 
 PLANNED = 8  # blocked jobs of each queue that get a planned start
@@ -30,7 +30,8 @@ class Cursor:
         self.at = 0  # -1: to the end
 
 
-Entry = First | tuple[int, float, int, str, Cursor]
+# By priority, share, then who came first: the first of a user, or of a line.
+Entry = tuple[int, float, int, str, Member | Cursor]
 
 
 class LeafWalk:
@@ -62,13 +63,16 @@ class LeafWalk:
             for member in leaf.members.values():
                 if member.lines and member not in opened:
                     opened[member] = [Cursor(line) for line in member.lines.values()]
-        firsts = leaf.in_turn()
-        heap: list[Entry] = [*firsts]
+        turns = leaf.in_turn()
+        heap: list[Entry] = [
+            (*_turn(member, 0), member) for priority in sorted(turns, reverse=True)
+            for member in turns[priority]
+            if member not in looked and member not in opened
+        ]  # fmt: skip
         self.heap = heap  # for what is sorted is a heap
         if opened or looked:
-            heap[:] = [f for f in firsts if f[4] not in looked and f[4] not in opened]
             for member, at in looked.items():
-                if member not in opened and at < len(member.keys):
+                if member not in opened and at < len(member.jobs):
                     heappush(heap, (*_turn(member, at), member))
             for member, cursors in opened.items():
                 for cursor in cursors:
@@ -79,7 +83,7 @@ class LeafWalk:
     def _open(self, member: Member) -> None:
         """From where it was looked at, line by line, those of whom somebody may still start."""
         at = self.looked.get(member, 0)
-        last = member.keys[at - 1] if at else None
+        last = member.jobs[at - 1] if at else None
         shut = self.shut
         cursors = self.opened[member] = []
         for line in member.lines.values():
@@ -89,27 +93,27 @@ class LeafWalk:
             if limit is not None and line.shortest() >= limit:
                 continue
             cursor = Cursor(line)
-            if last is not None and -line.priority <= last[0]:
-                is_past = -line.priority < last[0]
-                cursor.at = -1 if is_past else bisect_right(line.keys, last)
+            if last is not None and line.priority >= last.priority:
+                is_past = line.priority > last.priority
+                cursor.at = -1 if is_past else bisect_right(line.jobs, last)
             cursor.share = member.share
             cursors.append(cursor)
             self._push(cursor)
 
     def _push(self, cursor: Cursor) -> None:
         line, at = cursor.line, cursor.at
-        if at < 0 or at >= len(line.keys):
+        if at < 0 or at >= len(line.jobs):
             cursor.at = -1
             return
         if self.heap is None:
             return
-        _, seq, id, _, _ = line.keys[at]
+        job = line.jobs[at]
         priority = line.priority
         aging = self.leaf.rule.aging
         if aging:
-            waited = max(0.0, self.now - self.jobs[id].submitted)
+            waited = max(0.0, self.now - job.submitted)
             priority += floor(aging * waited / 3600)
-        heappush(self.heap, (-priority, cursor.share, seq, id, cursor))
+        heappush(self.heap, (-priority, cursor.share, job.seq, job.id, cursor))
 
     def reorder(self) -> None:
         """The present one has started, so users' shares are not what they were."""
@@ -180,9 +184,8 @@ class LeafWalk:
             self.advance()
             return self.peek()
         at = self.looked[member] = self.looked.get(member, 0) + 1
-        if at < len(member.keys):
-            level, seq, id, _, _ = member.keys[at]
-            heapreplace(heap, (level, member.share, seq, id, member))
+        if at < len(member.jobs):
+            heapreplace(heap, (*_turn(member, at), member))
         else:
             heappop(heap)
         if not heap:
@@ -212,10 +215,10 @@ class LeafWalk:
 
     def _step(self, member: Member) -> None:
         """On to the user's next job, past those of lines that do not matter."""
-        keys, at = member.keys, self.looked.get(member, 0) + 1
+        jobs, at = member.jobs, self.looked.get(member, 0) + 1
         if self.dropped:
-            while at < len(keys):
-                job = self.jobs[keys[at][2]]
+            while at < len(jobs):
+                job = jobs[at]
                 if member.lines[(job.priority, job.shape)] not in self.dropped:
                     break
                 at += 1
@@ -223,15 +226,15 @@ class LeafWalk:
         heap = self.heap
         if heap is None:
             return
-        if at < len(keys):
+        if at < len(jobs):
             heapreplace(heap, (*_turn(member, at), member))
         else:
             heappop(heap)
 
 
 def _turn(member: Member, at: int) -> tuple[int, float, int, str]:
-    level, seq, id, _, _ = member.keys[at]
-    return (level, member.share, seq, id)
+    job = member.jobs[at]
+    return (-job.priority, member.share, job.seq, job.id)
 
 
 def is_shut(leaf: Queue, shut: dict[Shape, float]) -> bool:
@@ -298,8 +301,8 @@ class FairOrder(Walks):
 
     def _child(self, queue: Queue) -> Queue | None:
         done = self.done
-        for _, _, number, child in queue.order:
-            if child.queued and number not in done:
+        for child in queue.order:
+            if child.number not in done:
                 return child
         return None
 

@@ -12,7 +12,7 @@ from math import inf, nextafter
 from dromon.sched.asks import Share
 from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Refuse, Start
-from dromon.sched.job import Job, Key, Role, Seat, Shape
+from dromon.sched.job import Job, Role, Seat, Shape
 from dromon.sched.node import Node
 from dromon.sched.order import PLANNED
 from dromon.sched.queues import Queue
@@ -36,7 +36,7 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
     leaf = _first_leaf(accounts.tree[ROOT])
     if node is None or leaf is None or leaf.rule.aging:
         return None
-    ahead: list[Key] = []
+    ahead: list[Job] = []
     job = _first(leaf, accounts.larger(index.most), ahead)
     if job is None or not _takes_all(job, node) or accounts.cap(job, now) is not None:
         return None
@@ -54,38 +54,37 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
 def _first_leaf(queue: Queue) -> Queue | None:
     """Whose turn it is."""
     while queue.children:
-        for _, _, _, child in queue.order:
-            if child.queued:
-                queue = child
-                break
-        else:
+        child = queue.order.first()
+        if child is None:
             return None
+        queue = child
     return queue
 
 
-def _first(leaf: Queue, larger: dict[Shape, float], ahead: list[Key]) -> Job | None:
+def _first(leaf: Queue, larger: dict[Shape, float], ahead: list[Job]) -> Job | None:
     """The first for whom a node has devices enough, and those ahead of it; None: it is not near."""
-    firsts = leaf.in_turn()
-    level, share, alike, found = firsts[0][0], -1.0, 0, None
-    for first in firsts:
-        if first[1] != share:
-            if found is not None:
+    turns, priority = leaf.in_turn(), max(leaf.levels)
+    users = turns[priority]
+    found: Job | None = None
+    for share in users.shares:
+        alike = len(ahead)
+        for member in users.equals[share].whose:
+            if found is not None and member.age > found.seq:
                 break
-            share, alike = first[1], len(ahead)
-        if first[0] != level or (found is not None and first[2] > found.seq):
-            break
-        for key in first[4].keys:
-            if key[0] != level or (found is not None and key[1] > found.seq):
-                break
-            if key[4] not in larger:
-                found = key[3]
-                break
-            ahead.append(key)
-        if len(ahead) > FAR:
-            return None
-    if found is not None and len(ahead) > alike:  # users of the same share take turns
-        ahead[alike:] = sorted([key for key in ahead[alike:] if key[1] < found.seq])
-    return found
+            for job in member.jobs:
+                if job.priority != priority or (found is not None and job.seq > found.seq):
+                    break
+                if job.shape not in larger:
+                    found = job
+                    break
+                ahead.append(job)
+            if len(ahead) > FAR:
+                return None
+        if found is not None:
+            if len(ahead) > alike:  # users of the same share take turns
+                ahead[alike:] = sorted([job for job in ahead[alike:] if job.seq < found.seq])
+            return found
+    return None
 
 
 def _takes_all(job: Job, node: Node) -> bool:
@@ -103,14 +102,14 @@ def _takes_all(job: Job, node: Node) -> bool:
     )  # fmt: skip
 
 
-def _may_come(cluster: Cluster, node: Node, ahead: list[Key], end: float, now: float) -> bool:
+def _may_come(cluster: Cluster, node: Node, ahead: list[Job], end: float, now: float) -> bool:
     """Could a planned start of those ahead be there before this time? Not where for each of them
     more other nodes have room sooner than those before it can take."""
     needed: dict[tuple[object, ...], int] = {}
     roles: dict[tuple[object, ...], Role] = {}
     members = 0
-    for key in ahead:
-        role = key[4].roles[0]
+    for job in ahead:
+        role = job.shape.roles[0]
         members += role.min
         roles[role.slot_key], needed[role.slot_key] = role, members
     for kind, role in roles.items():
@@ -123,12 +122,12 @@ def _may_come(cluster: Cluster, node: Node, ahead: list[Key], end: float, now: f
     return False
 
 
-def _are_elsewhere(cluster: Cluster, node: Node, ahead: list[Key], end: float, now: float) -> bool:
+def _are_elsewhere(cluster: Cluster, node: Node, ahead: list[Job], end: float, now: float) -> bool:
     """The same, looked at more closely: each takes nodes that have room soonest for its kind, or
     some that those before it may have taken."""
     taken: set[int] = set()
-    for key in ahead:
-        role = key[4].roles[0]
+    for job in ahead:
+        role = job.shape.roles[0]
         times, first = cluster.slot_times(role), first_slot(node, role)
         times.refresh()
         moments, numbers = times.moments, times.numbers

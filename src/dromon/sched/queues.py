@@ -6,16 +6,18 @@ order: where its first job does not fit, none does, so nobody looks at the other
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping
-from heapq import heappop, heappush
 from math import inf
+from operator import attrgetter
 
 from dromon.sched.crowd import Crowd
-from dromon.sched.job import NOTHING, Demand, Job, Key, Shape
+from dromon.sched.job import NOTHING, Demand, Job, Shape
 from dromon.sched.rules import ROOT, Amounts, QueueRule, Rules
+from dromon.sched.turns import NOBODY, Party, Turns
 from dromon.sched.usage import Ledger, Past, share_of, shares_of
 
-NOBODY = 1 << 62  # later than any job
+FEW = 64
 NEAR = 8  # so far it is quicker to look one by one
+_SEQ = attrgetter("seq")
 
 
 def scaled(amounts: Amounts) -> dict[str, float]:
@@ -23,44 +25,43 @@ def scaled(amounts: Amounts) -> dict[str, float]:
     return {r: amount if r == "memory" else amount * 1000 for r, amount in amounts.items()}
 
 
-def place_in(keys: list[Key], job: Job) -> int:
+def place_in(jobs: list[Job], job: Job) -> int:
     """Where it is: near the beginning, most often."""
-    for at, key in enumerate(keys):
-        if key[3] is job:
+    for at, other in enumerate(jobs):
+        if other is job:
             return at
         if at == NEAR:
             break
-    return bisect_left(keys, (-job.priority, job.seq, job.id))
+    return bisect_left(jobs, job)
 
 
 class Line(Crowd):
     """Jobs that wait, in order; how long each is taken to last beside it."""
 
-    __slots__ = ("durations", "keys", "priority", "shape", "user")
+    __slots__ = ("durations", "jobs", "priority", "shape", "user")
 
     def __init__(self, shape: Shape, priority: int, user: str, whole: Crowd) -> None:
         super().__init__(whole)
         self.shape = shape
         self.priority = priority
         self.user = user
-        self.keys: list[Key] = []
+        self.jobs: list[Job] = []
         self.durations: list[float] = []
 
-    def add(self, key: Key, duration: float, is_newest: bool) -> None:
-        keys = self.keys
-        if is_newest or not keys or key > keys[-1]:
-            keys.append(key)
+    def add(self, job: Job) -> None:
+        jobs, duration = self.jobs, job.duration
+        if not jobs or jobs[-1].seq < job.seq:
+            jobs.append(job)
             self.durations.append(duration)
         else:
-            at = bisect_left(keys, key)
-            keys.insert(at, key)
+            at = bisect_left(jobs, job)
+            jobs.insert(at, job)
             self.durations.insert(at, duration)
         self.join(duration)
 
     def remove(self, job: Job) -> None:
-        keys = self.keys
-        at = place_in(keys, job)
-        del keys[at]
+        at = place_in(self.jobs, job)
+        del self.jobs[at]
         self.leave(self.durations.pop(at))
 
     def _seek(self) -> float:
@@ -76,58 +77,58 @@ class Line(Crowd):
         return -1
 
 
-class Member:
-    """One user inside one queue."""
+class Member(Party):
+    """One user inside one queue; it takes turns with those whose first job is of the same
+    priority."""
 
     __slots__ = (
-        "keys", "ledgers", "lines", "name", "past", "place", "queue", "queued", "running", "share",
-        "usage", "weight",
+        "jobs", "ledgers", "level", "lines", "name", "past", "queue", "queued", "running", "usage",
+        "weight",
     )  # fmt: skip
 
     def __init__(self, name: str, queue: "Queue", weight: float) -> None:
+        super().__init__()
         self.name = name
         self.queue = queue
         self.weight = weight
         self.usage: Demand = {}
-        self.share = 0.0
         self.running = 0
         self.queued = 0
+        self.level = 0  # that priority, when it was put where it is
         self.lines: dict[tuple[int, Shape], Line] = {}
-        self.keys: list[Key] = []  # all of them: by priority, then who came first
-        self.place: First | None = None  # among the users of the queue
+        self.jobs: list[Job] = []  # that wait: by priority, then who came first
         self.ledgers: list[Ledger] = []
         self.past: Past | None = None
 
-    def add(self, key: Key) -> bool:
+    def add(self, job: Job) -> bool:
         """Is it the first now?"""
-        keys = self.keys
-        if keys and key > keys[-1]:
-            keys.append(key)
+        jobs = self.jobs
+        if jobs and jobs[-1].seq < job.seq and jobs[-1].priority >= job.priority:
+            jobs.append(job)
             return False
-        insort(keys, key)
-        return keys[0] == key
+        insort(jobs, job)
+        return jobs[0] is job
 
     def remove(self, job: Job) -> bool:
         """Was it the first?"""
-        keys = self.keys
-        at = place_in(keys, job)
-        del keys[at]
+        at = place_in(self.jobs, job)
+        del self.jobs[at]
         return not at
 
 
-First = tuple[int, float, int, str, Member]  # by priority, share, then who came first
+class Queue(Party):
+    """It takes turns with those under the same parent."""
 
-
-class Queue:
     __slots__ = (
-        "_firsts", "_misplaced", "above", "ages", "capped", "children", "deserved", "fixed",
-        "guarantee", "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps", "ledgers",
-        "levels", "limit", "limits", "longest", "lower", "members", "name", "newest", "number",
-        "oldest", "order", "parent", "past", "path", "queued", "rule", "running", "shapes", "share",
+        "_ages", "_eldest", "_misplaced", "_turns", "above", "capped", "children", "deserved",
+        "fixed", "guarantee", "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps",
+        "ledgers", "levels", "limit", "limits", "longest", "lower", "members", "name", "newest",
+        "number", "order", "parent", "past", "path", "queued", "rule", "running", "shapes",
         "takes_firm", "usage", "user_limit", "weights",
     )  # fmt: skip
 
     def __init__(self, rule: QueueRule, parent: "Queue | None", number: int) -> None:
+        super().__init__()
         self.name = rule.name
         self.parent = parent
         self.number = number
@@ -142,16 +143,16 @@ class Queue:
         self.jobs: dict[str, Job] = {}  # those that hold something
         self.usage: Demand = {}
         self.fixed: Demand = {}  # of it, by jobs that are not preemptible
-        self.share = 0.0
         self.running = 0
         self.queued = 0
         self.deserved: dict[str, float] = {}
-        self.oldest = NOBODY  # seq of who has waited longest, here or below
-        # Priority -> who waits, a heap by age; may hold some who wait no more.
-        self.ages: dict[int, list[Key]] = {}
+        # Who waits, in the order they came; may hold some who wait no more, and before the eldest
+        # holds nobody else.
+        self._ages: list[Job] = []
+        self._eldest = 0
         self.newest = -1  # seq of who came last of all that ever were here
-        self.order: list[tuple[float, int, int, Queue]] = []  # children by share, then oldest
-        self._firsts: list[First] = []  # see `in_turn`
+        self.order: Turns[Queue] = Turns()  # children
+        self._turns: dict[int, Turns[Member]] = {}  # see `in_turn`
         self._misplaced: dict[Member, None] = {}
         self.past: Past | None = None
         self.weights: dict[str, float] = {}
@@ -241,7 +242,7 @@ class Queue:
         own = self._of_user(own, member, now)
         if own != member.share:
             member.share = own
-            if member.keys:
+            if member.jobs:
                 self.put(member)
         return self._weighs(share, now)
 
@@ -251,8 +252,7 @@ class Queue:
             share += self.past.share(self.usage, self.deserved, now)
         if self.parent is None:
             return 0
-        if share != self.share:
-            self._move(share, self.oldest)
+        self.reorder(share)
         change = is_over - self.is_over
         self.is_over = is_over
         return change
@@ -285,19 +285,26 @@ class Queue:
         asks for it."""
         self._misplaced[member] = None
 
-    def in_turn(self) -> list[First]:
-        """Users with somebody who waits, by whose turn it is."""
-        firsts = self._firsts
+    def in_turn(self) -> dict[int, Turns[Member]]:
+        """Users with somebody who waits, by the priority of their first; some priorities may have
+        nobody left."""
+        turns = self._turns
         for member in self._misplaced:
-            if member.place is not None:
-                del firsts[bisect_left(firsts, member.place)]
-                member.place = None
-            if member.keys:
-                level, seq, id, _, _ = member.keys[0]
-                place = member.place = (level, member.share, seq, id, member)
-                insort(firsts, place)
+            level, age = member.level, NOBODY
+            if member.jobs:
+                first = member.jobs[0]
+                level, age = first.priority, first.seq
+            member.age = age
+            if age == member.stood and member.share == member.standing and level == member.level:
+                continue
+            if member.stood != NOBODY and level != member.level:
+                turns[member.level].take(member)
+            member.level = level
+            if level not in turns:
+                turns[level] = Turns()
+            turns[level].move(member)
         self._misplaced.clear()
-        return firsts
+        return turns
 
     def weigh_users(self, now: float) -> None:
         """With a half-life, shares change with time alone."""
@@ -315,57 +322,47 @@ class Queue:
     def reorder(self, share: float) -> None:
         """Its share is another."""
         if share != self.share:
-            self._move(share, self.oldest)
+            self.share = share
+            if self.parent is not None:
+                self.parent.order.put_off(self)
 
-    def _move(self, share: float, oldest: int) -> None:
-        """Take a new place among the parent's children."""
-        if self.parent is not None:
-            order = self.parent.order
-            del order[bisect_left(order, (self.share, self.oldest, self.number))]
-            at = bisect_left(order, (share, oldest, self.number))
-            order.insert(at, (share, oldest, self.number, self))
-        self.share, self.oldest = share, oldest
-
-    def joined(self, key: Key) -> None:
-        level, levels = -key[0], self.levels
-        if level in levels:
-            levels[level] += 1
-            ages = self.ages[level]
-            if key[1] > self.newest:
-                ages.append(key)  # which keeps a heap a heap
-            else:
-                heappush(ages, key)
+    def joined(self, job: Job) -> None:
+        levels, ages, seq = self.levels, self._ages, job.seq
+        levels[job.priority] = levels.get(job.priority, 0) + 1
+        if seq > self.newest:
+            self.newest = seq
+            ages.append(job)
+            if len(ages) > 2 * self.queued + FEW:
+                self._ages = list({one.id: one for one in ages if one.waits}.values())
+                self._eldest = 0
         else:
-            levels[level], self.ages[level] = 1, [key]
-        if key[1] > self.newest:
-            self.newest = key[1]
-        if key[1] < self.oldest:
-            self._age(key[1])
+            insort(ages, job, self._eldest, key=_SEQ)
+        if seq < self.age:
+            self._has_aged(seq)
 
     def left(self, job: Job) -> None:
         """It waits no more."""
-        level = job.priority
-        count_down(self.levels, level)
-        if level not in self.levels:
-            del self.ages[level]
-        if job.seq == self.oldest:
-            oldest = NOBODY
-            for ages in self.ages.values():
-                while ages and not ages[0][3].waits:
-                    heappop(ages)
-                if ages:
-                    oldest = min(oldest, ages[0][1])
-            self._age(oldest)
+        count_down(self.levels, job.priority)
+        if job.seq == self.age:
+            ages, at = self._ages, self._eldest
+            while at < len(ages) and not ages[at].waits:
+                at += 1
+            self._eldest = at
+            self._has_aged(ages[at].seq if at < len(ages) else NOBODY)
 
-    def _age(self, oldest: int) -> None:
-        parent, was = self.parent, self.oldest
-        self._move(self.share, oldest)
-        if parent is None or parent.parent is None:
+    def _has_aged(self, age: int) -> None:
+        """Somebody else has waited longest, here or below."""
+        parent, was = self.parent, self.age
+        self.age = age
+        if parent is None:
+            return
+        parent.order.put_off(self)
+        if parent.parent is None:
             return  # nobody goes before the root
-        if oldest < parent.oldest:
-            parent._age(oldest)
-        elif was == parent.oldest and oldest != was:
-            parent._age(min([child.oldest for child in parent.children.values()]))
+        if age < parent.age:
+            parent._has_aged(age)
+        elif was == parent.age and age != was:
+            parent._has_aged(min([child.age for child in parent.children.values()]))
 
 
 def count_down(counts: dict[int, int], key: int) -> None:
@@ -442,6 +439,4 @@ def build(rules: Rules) -> dict[str, Queue]:
 def add(tree: dict[str, Queue], rule: QueueRule, parent: Queue) -> Queue:
     number = 1 + max(queue.number for queue in tree.values())
     queue = tree[rule.name] = parent.children[rule.name] = Queue(rule, parent, number)
-    at = bisect_left(parent.order, (0.0, NOBODY, number))
-    parent.order.insert(at, (0.0, NOBODY, number, queue))
     return queue

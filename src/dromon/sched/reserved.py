@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from dromon.sched.asks import GPUS
 from dromon.sched.cluster import Cluster
-from dromon.sched.job import Job, Key
+from dromon.sched.job import Job
 from dromon.sched.plan import NOBODY, Plan
 from dromon.sched.rules import Reservation
 
@@ -15,22 +15,21 @@ def owners(cluster: Cluster, plan: Plan, seen: set[str]) -> Iterator[Job]:
     in submit order. What is left is asked for anew each time, for the last one may have started."""
     under_way = [r for r in plan.reservations if r.start <= plan.now]
     while under_way:
-        best: Key | None = None
+        best: Job | None = None
         left = [r.gpus * 1000 - 1000 * plan.in_use(r, plan.now, NOBODY) for r in under_way]
         for line in cluster.lines.values():
-            key = next((key for key in line.keys if key[2] not in seen), None)
-            if key is None or (best is not None and key > best):
+            job = next((job for job in line.jobs if job.id not in seen), None)
+            if job is None or (best is not None and best < job):
                 continue
-            job = key[3]
             if any(
                 0 < job.shape.demand.get(GPUS, 0) <= free and _is_for(cluster, r, job)
                 for r, free in zip(under_way, left, strict=True)
             ):
-                best = key
+                best = job
         if best is None:
             return
-        seen.add(best[2])
-        yield best[3]
+        seen.add(best.id)
+        yield best
 
 
 def _is_for(cluster: Cluster, reservation: Reservation, job: Job) -> bool:

@@ -101,9 +101,10 @@ class SlotTimes:
             if at - changed >= enough:
                 return at - changed
             if changed and at >= enough:
-                stale, sure = set(log[self.seen :]), 0
-                for number in self.numbers[:at]:
-                    if number not in stale:
+                sure = 0  # of those that had room, most still have it: each is asked again
+                for place in range(at):
+                    node = self.nodes.get(self.numbers[place])
+                    if node is not None and node.is_open and first_slot(node, self.role) < time:
                         sure += 1
                         if sure == enough:
                             return sure

@@ -58,5 +58,5 @@ def _aging(cluster: Cluster, now: float) -> Iterator[float]:
         if step and len(queue.levels) > 1:
             for member in queue.members.values():
                 for line in member.lines.values():
-                    first = line.keys[0][3].submitted
+                    first = line.jobs[0].submitted
                     yield first + step * (floor((now - first) / step) + 1)

@@ -173,7 +173,7 @@ class AnyCluster(RuleBasedStateMachine):
                      {m.name: (some(m.usage), m.share, m.queued) for m in q.members.values()})
             for q in self.cluster.accounts.tree.values()
         }  # fmt: skip
-        lines = {key: list(line.keys) for key, line in self.cluster.lines.items()}
+        lines = {key: [job.id for job in line.jobs] for key, line in self.cluster.lines.items()}
         keys = {(*key[:3], key[3].number): keys for key, keys in lines.items()}
         return nodes, jobs, queues, keys
 

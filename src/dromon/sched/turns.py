@@ -1,0 +1,110 @@
+"""Who goes before whom: whoever has the smaller share, and of equals whoever has waited longer.
+
+Users of a queue take turns, and so do the queues under one parent.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+NOBODY = 1 << 62  # later than any job
+FEW = 8  # who are put off, so that these are soon looked through
+
+
+class Party:
+    """Somebody who takes turns with others of its kind. `stood`, `standing`: by what it was put
+    where it is; things may have changed since."""
+
+    __slots__ = ("age", "share", "standing", "stood")
+
+    def __init__(self) -> None:
+        self.share = self.standing = 0.0
+        # The seq of its job that has waited longest. NOBODY: it has none, and is nowhere.
+        self.age = self.stood = NOBODY
+
+
+P = TypeVar("P", bound=Party)
+
+
+class Equals(Generic[P]):
+    """Those of one share, by age: in a cluster that is shared fairly most are equals."""
+
+    __slots__ = ("ages", "whose")
+
+    def __init__(self) -> None:
+        self.ages: list[int] = []
+        self.whose: list[P] = []
+
+
+class Turns(Generic[P]):
+    __slots__ = ("_misplaced", "equals", "shares")
+
+    def __init__(self) -> None:
+        self.shares: list[float] = []  # in order
+        self.equals: dict[float, Equals[P]] = {}
+        # Those put off, who may have moved: what one job gives back the next one often takes, so
+        # that in the end nobody has.
+        self._misplaced: dict[P, None] = {}
+
+    def put_off(self, who: P) -> None:
+        """It may belong elsewhere now: it is moved when this is asked for, or not at all."""
+        self._misplaced[who] = None
+        if len(self._misplaced) > FEW:
+            self._settle()
+
+    def _settle(self) -> None:
+        for who in self._misplaced:
+            if who.age != who.stood or who.share != who.standing:
+                self.move(who)
+        self._misplaced.clear()
+
+    def move(self, who: P) -> None:
+        """Where it belongs now."""
+        if who.stood != NOBODY:
+            self.take(who)
+        if who.age != NOBODY:
+            self._put(who)
+
+    def _put(self, who: P) -> None:
+        share, age = who.share, who.age
+        equals = self.equals.get(share)
+        if equals is None:
+            equals = self.equals[share] = Equals()
+            insort(self.shares, share)
+        at = bisect_left(equals.ages, age)
+        equals.ages.insert(at, age)
+        equals.whose.insert(at, who)
+        who.standing, who.stood = share, age
+
+    def take(self, who: P) -> None:
+        """Away, whoever was put."""
+        equals = self.equals[who.standing]
+        at = bisect_left(equals.ages, who.stood)
+        del equals.ages[at], equals.whose[at]
+        if not equals.ages:
+            del self.equals[who.standing]
+            del self.shares[bisect_left(self.shares, who.standing)]
+        who.stood = NOBODY
+
+    def first(self) -> P | None:
+        misplaced = self._misplaced
+        best = self._first_in_place()
+        for who in misplaced:
+            if who.age != NOBODY and (
+                best is None or who.share < best.share
+                or (who.share == best.share and who.age < best.age)
+            ):  # fmt: skip
+                best = who
+        return best
+
+    def _first_in_place(self) -> P | None:
+        for share in self.shares:
+            for who in self.equals[share].whose:
+                if who not in self._misplaced:
+                    return who
+        return None
+
+    def __iter__(self) -> Iterator[P]:
+        self._settle()
+        for share in self.shares:
+            yield from self.equals[share].whose
