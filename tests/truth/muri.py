@@ -82,7 +82,7 @@ class MuriTiresias:
             there = [id for id in queue if id in jobs]
             runs = [id for id in there if jobs[id].state == RUNNING]
             self.queues[number] = runs + [id for id in there if jobs[id].state != RUNNING]
-        for job in sorted(cluster.holding.values(), key=lambda job: job.seq):
+        for job in sorted(cluster.holders(), key=lambda job: job.seq):
             self._age(job, now - self.last)
         for id in sorted(jobs.keys() - self.level.keys(), key=int):
             self.level[id], self.executed[id] = 0, 0.0

@@ -196,7 +196,7 @@ class Accounts:
             self._note(leaf, job, demand, sign, now)
         usage, own = leaf.usage, member.usage
         for resource, amount in demand.items():
-            more = sign * amount
+            more = amount if sign > 0 else -amount
             usage[resource] = usage.get(resource, 0) + more
             own[resource] = own.get(resource, 0) + more
         leaf.running += jobs
@@ -204,7 +204,7 @@ class Accounts:
         for queue in leaf.above:
             usage = queue.usage
             for resource, amount in demand.items():
-                usage[resource] = usage.get(resource, 0) + sign * amount
+                usage[resource] = usage.get(resource, 0) + (amount if sign > 0 else -amount)
             queue.running += jobs
             if queue.has_caps:
                 theirs = queue.members.get(user) or queue.member(user, self.rules.half_life)

@@ -5,9 +5,12 @@ CPUs are counted in thousandths inside this room, so that thirds add up to what 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-CPUS, MEMORY, GPUS = "cpus", "memory", "gpus"
-DIMENSIONS = frozenset({CPUS, MEMORY, GPUS})
+CPUS: Final = "cpus"
+MEMORY: Final = "memory"
+GPUS: Final = "gpus"
+DIMENSIONS: Final = frozenset({CPUS, MEMORY, GPUS})
 
 
 def milli(cpus: float) -> int:
@@ -57,16 +60,27 @@ class RoleAsk:
 Ask = tuple[RoleAsk, ...]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Share:
-    """What one member has: on which node, how much, which devices. Not frozen only because that
-    makes each three times as dear, and every start makes some: nobody changes one."""
+    """What one member has: on which node, how much, which devices. Every start makes some: they are
+    not frozen only because that makes each three times as dear, and nobody changes one; and made
+    as is written here, so that it can be compiled."""
 
     node: str
-    cpus: float = 0.0
-    memory: int | None = None
-    gpus: tuple[str, ...] = ()
-    part: float = 1.0  # below 1: shares its one device with others, by agreement
+    cpus: float
+    memory: int | None
+    gpus: tuple[str, ...]
+    part: float  # below 1: shares its one device with others, by agreement
+
+    def __init__(
+        self, node: str, cpus: float = 0.0, memory: int | None = None, gpus: tuple[str, ...] = (),
+        part: float = 1.0,
+    ) -> None:  # fmt: skip
+        self.node = node
+        self.cpus = cpus
+        self.memory = memory
+        self.gpus = gpus
+        self.part = part
 
 
 Placement = Mapping[str, Share]  # member -> share

@@ -1,7 +1,7 @@
 """What is known about nodes and jobs, indexed. `apply` is the only way in; nothing decides here."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dromon.sched import events
 from dromon.sched.accounts import Accounts
@@ -102,14 +102,14 @@ class Cluster(Floor):
         waiting = list(self.waiting())
         for job in waiting:
             self._accounts.dequeue(job)
-        old = self._accounts
+        old, holders = self._accounts, self.holders()
         self.rules = event.rules
         self._accounts = Accounts(self.rules)
         self._accounts.set_total(old.total)
         for job in self._jobs.values():
             job.member = None
         # Budgets that are new count what runs from when it started, in their window.
-        for job in sorted(self._holding.values(), key=lambda job: (job.started, job.id)):
+        for job in sorted(holders, key=lambda job: (job.started, job.id)):
             self._accounts.charge(job, job.held, 1, min(job.started, event.time), 1)
             self.expect(job)
             self.touch(job)
@@ -256,8 +256,10 @@ class Cluster(Floor):
         job = self._jobs.pop(event.id, None)
         if job is None:
             return
-        self.promised.pop(job.id, None)
-        self.endless.discard(job.id)
+        if self.promised:
+            self.promised.pop(job.id, None)
+        if self.endless:
+            self.endless.discard(job.id)
         if job.state != QUEUED:
             self.vacate(job, event.time)
         elif self.refused.pop(job.id, None) is None:
@@ -314,7 +316,7 @@ class Cluster(Floor):
                 self.refused[id] = why
 
 
-_APPLY: dict[type, Callable[[Cluster, Any], None]] = {
+_APPLY: Final[dict[type, Callable[[Cluster, Any], None]]] = {
     events.NodeJoined: Cluster._node_joined,
     events.NodeLeft: Cluster._node_left,
     events.NodeDrained: Cluster._node_drained,

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from dromon.sched.asks import Placement
 
 
-@dataclass(slots=True)  # not frozen, as shares are not
+@dataclass(slots=True, init=False)  # as shares are
 class Start:
     job: str
     placement: Placement
+
+    def __init__(self, job: str, placement: Placement) -> None:
+        self.job = job
+        self.placement = placement
 
 
 @dataclass(frozen=True, slots=True)

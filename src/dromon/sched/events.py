@@ -1,6 +1,6 @@
 """What a cluster hears. Values only; the shell makes them from what happens and from decisions."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dromon.sched.asks import Ask, Gpu, Placement
 from dromon.sched.rules import Amounts, Rules
@@ -69,11 +69,16 @@ class JobSubmitted:
     accepted: bool = False  # it passed the door earlier: whether its queue is open or full is moot
 
 
-@dataclass(slots=True)  # not frozen, as shares are not: each start makes one
+@dataclass(slots=True, init=False)  # as shares are
 class JobStarted:
     id: str
-    placement: Placement = field(default_factory=dict)
-    time: float = 0.0
+    placement: Placement
+    time: float
+
+    def __init__(self, id: str, placement: Placement, time: float = 0.0) -> None:
+        self.id = id
+        self.placement = placement
+        self.time = time
 
 
 @dataclass(frozen=True, slots=True)

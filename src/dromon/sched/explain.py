@@ -1,6 +1,7 @@
 """Why one job waits, in a sentence and as data. Asked for one job; never run over the queue."""
 
 from math import inf
+from typing import Final
 
 from dromon.sched.asks import GPUS, Waiting
 from dromon.sched.board import State
@@ -13,7 +14,7 @@ from dromon.sched.preempt import lacking
 from dromon.sched.ways import ways_out
 from dromon.units import counted
 
-SHOWN = 3  # names in a sentence; the data has all
+SHOWN: Final = 3  # names in a sentence; the data has all
 
 
 def explain(cluster: Cluster, id: str, now: float, seed: int = 0) -> Waiting:

@@ -4,8 +4,8 @@ What a decision starts stays entered until somebody looks or says otherwise (`le
 the next events say just that, and then nothing has to be entered twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from dromon.sched import events
 from dromon.sched.accounts import Accounts, add_to
@@ -28,7 +28,7 @@ from dromon.sched.node import Node
 from dromon.sched.rules import Reservation, Rules
 from dromon.sched.slots import SlotTimes, recounted
 
-KEPT = 16  # kinds of members
+KEPT: Final = 16  # kinds of members
 
 
 class Floor:
@@ -42,7 +42,6 @@ class Floor:
         self._counted: dict[str, Demand] = {}  # node -> what it adds to the total
         self._slot_times: dict[tuple[object, ...], SlotTimes] = {}
         self._accounts = Accounts(rules)
-        self._holding: dict[str, Job] = {}  # those with a placement
         self.stopping: set[str] = set()
         self.shrinking: set[str] = set()  # some of their members were told to go
         self.elastic: dict[str, Job] = {}  # running, with more members to win or to lose
@@ -65,12 +64,6 @@ class Floor:
         return self._jobs
 
     @property
-    def holding(self) -> dict[str, Job]:
-        if self._tentative:
-            self.settle()
-        return self._holding
-
-    @property
     def accounts(self) -> Accounts:
         if self._tentative:
             self.settle()
@@ -89,9 +82,15 @@ class Floor:
             self.vacate(job, now)
             job.state, job.end, job.started = QUEUED, FOREVER, 0.0
 
-    def running(self) -> Iterator[Job]:
+    def holders(self) -> list[Job]:
         """Everybody who holds a placement."""
-        return (self.holding[id] for id in sorted(self.holding))
+        if self._tentative:
+            self.settle()
+        return [job for queue in self._accounts.tree.values() for job in queue.jobs.values()]
+
+    def running(self) -> list[Job]:
+        """The same, by id."""
+        return sorted(self.holders(), key=lambda job: job.id)
 
     def slot_times(self, role: Role) -> SlotTimes:
         """When each node has room for such a member; the last few kinds asked for are kept."""
@@ -119,7 +118,7 @@ class Floor:
             self.index.update(old)
         else:
             node.jobs = {
-                job.id: job for job in self._holding.values()
+                job.id: job for job in self.holders()
                 if any(share.node == node.name for share in job.placement.values())
             }  # fmt: skip
         self._nodes[node.name] = self.numbers[node.number] = node
@@ -189,7 +188,6 @@ class Floor:
         job.state = RUNNING
         job.started = now
         job.end = now + job.duration
-        self._holding[job.id] = job
         if seats is None:
             job.placement = dict(placement)
             self._seat(job)
@@ -234,7 +232,6 @@ class Floor:
             self.stopping.discard(job.id)
             self.shrinking.discard(job.id)
             self.elastic.pop(job.id, None)
-        self._holding.pop(job.id, None)
         for seat in job.seats:
             node = self._nodes.get(seat.node)
             if node is not None:

@@ -7,12 +7,13 @@ one by one; so do those without a free GPU, unsorted, until somebody asks for no
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Iterator
+from typing import Final
 
 from dromon.sched.job import Role
 from dromon.sched.node import MIXED, OUT, SPENT, Node
 
-MANY = 1 << 30
-LONG = 100_000  # of a log
+MANY: Final = 1 << 30
+LONG: Final = 100_000  # of a log
 Entry = tuple[int, int, int, Node]
 Score = tuple[float, int, int, int]  # GPUs, CPUs, memory left, number in turn
 

@@ -5,7 +5,7 @@ amounts are whole numbers (thousandths of CPUs and GPUs, bytes), so that they ad
 """
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dromon.sched.asks import CPUS, GPUS, MEMORY, Ask, Placement, RoleAsk, milli
 from dromon.sched.crowd import Crowd
@@ -13,13 +13,15 @@ from dromon.sched.crowd import Crowd
 if TYPE_CHECKING:
     from dromon.sched.queues import Member
 
-QUEUED, RUNNING, STOPPING = "queued", "running", "stopping"
-FOREVER = float("inf")
+QUEUED: Final = "queued"
+RUNNING: Final = "running"
+STOPPING: Final = "stopping"
+FOREVER: Final = float("inf")
 
 Demand = dict[str, int]  # resource -> thousandths, or bytes
-NOWHERE: Placement = MappingProxyType({})
-NOBODY: frozenset[str] = frozenset()
-NOTHING: Demand = {}
+NOWHERE: Final[Placement] = MappingProxyType({})
+NOBODY: Final[frozenset[str]] = frozenset()
+NOTHING: Final[Demand] = {}
 
 
 class Role:

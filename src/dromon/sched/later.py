@@ -11,6 +11,7 @@ after all that was put off, in order: the outcome is that of planning each in it
 
 from collections.abc import Callable
 from math import inf, nextafter
+from typing import Final
 
 from dromon.sched.job import Job, Role, Shape
 from dromon.sched.node import Node
@@ -18,8 +19,8 @@ from dromon.sched.plan import Plan
 from dromon.sched.queues import Queue
 from dromon.sched.slots import first_slot
 
-MANY = 1 << 30
-FEW = 6  # nodes with anything free; with more of them, everybody is planned at once
+MANY: Final = 1 << 30
+FEW: Final = 6  # nodes with anything free; with more of them, everybody is planned at once
 
 
 class Later:

@@ -1,6 +1,6 @@
 """One node: what it has, what is free of it. Devices are bits, in the node's own order."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dromon.sched.asks import Free, Gpu
 from dromon.sched.job import Job, Role, Seat
@@ -8,10 +8,12 @@ from dromon.sched.job import Job, Role, Seat
 if TYPE_CHECKING:
     from dromon.sched.index import Group
 
-WHOLE = 1000  # thousandths of a device
+WHOLE: Final = 1000  # thousandths of a device
 # Where a node is that is in no bucket of the node index: nowhere, with the shared ones, with those
 # that have no free device.
-OUT, MIXED, SPENT = -1, -2, -3
+OUT: Final = -1
+MIXED: Final = -2
+SPENT: Final = -3
 
 
 class Node:

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from heapq import heappop, heappush, heapreplace
 from math import floor
+from typing import Final
 
 from dromon.sched.cluster import Cluster
 from dromon.sched.job import Job, Shape
@@ -16,7 +17,7 @@ from dromon.sched.policies import Policy
 from dromon.sched.queues import Line, Member, Queue
 from dromon.sched.rules import ROOT
 
-PLANNED = 8  # blocked jobs of each queue that get a planned start
+PLANNED: Final = 8  # blocked jobs of each queue that get a planned start
 
 
 class Cursor:
@@ -30,7 +31,7 @@ class Cursor:
         self.at = 0  # -1: to the end
 
 
-# By priority, share, then who came first: the first of a user, or of a line.
+# By priority, share, then who came first: of a user, or of one of its lines.
 Entry = tuple[int, float, int, str, Member | Cursor]
 
 
@@ -65,15 +66,15 @@ class LeafWalk:
                     opened[member] = [Cursor(line) for line in member.lines.values()]
         turns = leaf.in_turn()
         heap: list[Entry] = [
-            (*_turn(member, 0), member) for priority in sorted(turns, reverse=True)
-            for member in turns[priority]
+            (-priority, member.share, member.age, member.name, member)
+            for priority in sorted(turns, reverse=True) for member in turns[priority]
             if member not in looked and member not in opened
         ]  # fmt: skip
         self.heap = heap  # for what is sorted is a heap
         if opened or looked:
             for member, at in looked.items():
                 if member not in opened and at < len(member.jobs):
-                    heappush(heap, (*_turn(member, at), member))
+                    heappush(heap, _turn(member, at))
             for member, cursors in opened.items():
                 for cursor in cursors:
                     cursor.share = member.share
@@ -113,7 +114,7 @@ class LeafWalk:
         if aging:
             waited = max(0.0, self.now - job.submitted)
             priority += floor(aging * waited / 3600)
-        heappush(self.heap, (-priority, cursor.share, job.seq, job.id, cursor))
+        heappush(self.heap, (-priority, cursor.share, job.seq, line.user, cursor))
 
     def reorder(self) -> None:
         """The present one has started, so users' shares are not what they were."""
@@ -133,26 +134,27 @@ class LeafWalk:
         if is_short and is_shut(self.leaf, self.shut):
             return None
         while heap:
-            entry = heap[0]
-            place = entry[4]
+            place = heap[0][4]
             if isinstance(place, Member):
                 if is_short:
                     heappop(heap)
                     self._open(place)
                     continue
-                if entry[3] in self.seen:  # room is being made for it: it was looked at before all
+                job = place.jobs[self.looked.get(place, 0)]
+                if job.id in self.seen:  # room is being made for it: it was looked at before all
                     self._step(place)
                     continue
-            elif entry[3] in self.seen:
-                heappop(heap)
-                place.at += 1
-                self._push(place)
-                continue
-            elif is_short and not self._settle(place):
-                continue
-            self.cursor = place
-            self.next = self.jobs[entry[3]]
-            return self.next
+            else:
+                job = place.line.jobs[place.at]
+                if job.id in self.seen:
+                    heappop(heap)
+                    place.at += 1
+                    self._push(place)
+                    continue
+                if is_short and not self._settle(place):
+                    continue
+            self.cursor, self.next = place, job
+            return job
         return None
 
     def _settle(self, cursor: Cursor) -> bool:
@@ -185,15 +187,11 @@ class LeafWalk:
             return self.peek()
         at = self.looked[member] = self.looked.get(member, 0) + 1
         if at < len(member.jobs):
-            heapreplace(heap, (*_turn(member, at), member))
+            heapreplace(heap, _turn(member, at))
         else:
             heappop(heap)
-        if not heap:
-            self.cursor = self.next = None
-            return None
-        self.cursor = heap[0][4]
-        self.next = self.jobs[heap[0][3]]
-        return self.next
+        self.cursor = self.next = None
+        return self.peek()
 
     def drop(self) -> None:
         """Nor do the others of its line matter."""
@@ -227,14 +225,14 @@ class LeafWalk:
         if heap is None:
             return
         if at < len(jobs):
-            heapreplace(heap, (*_turn(member, at), member))
+            heapreplace(heap, _turn(member, at))
         else:
             heappop(heap)
 
 
-def _turn(member: Member, at: int) -> tuple[int, float, int, str]:
+def _turn(member: Member, at: int) -> Entry:
     job = member.jobs[at]
-    return (-job.priority, member.share, job.seq, job.id)
+    return (-job.priority, member.share, job.seq, member.name, member)
 
 
 def is_shut(leaf: Queue, shut: dict[Shape, float]) -> bool:

@@ -8,6 +8,7 @@ pass: what is told here is what a pass would find.
 
 from bisect import bisect_right
 from math import inf, nextafter
+from typing import Final
 
 from dromon.sched.asks import Share
 from dromon.sched.cluster import Cluster
@@ -19,7 +20,7 @@ from dromon.sched.queues import Queue
 from dromon.sched.rules import ROOT
 from dromon.sched.slots import first_slot
 
-FAR = 3 * PLANNED  # further from the first of its queue nobody is looked for here
+FAR: Final = 3 * PLANNED  # further from the first of its queue nobody is looked for here
 
 
 def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:

@@ -8,6 +8,7 @@ booked. So nobody who passes a planned job can make it start later.
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, nextafter
+from typing import Final
 
 from dromon.sched.board import Board, Turn
 from dromon.sched.booking import Booking
@@ -22,16 +23,16 @@ from dromon.sched.slots import (
     SlotTimes,
     Windows,
     counted,
-    free_by_time,
+    mask_at,
     releases,
     slot_times,
     windows_beside,
 )  # fmt: skip
 
 Freed = Mapping[int, Sequence[Seat]]  # node number -> seats as good as given back
-NOBODY: Freed = {}
-MANY = 1 << 30
-LINEAR = 200  # so many times are tried one by one; of more, the first from which on it fits
+NOBODY: Final[Freed] = {}
+MANY: Final = 1 << 30
+LINEAR: Final = 200  # so many times are tried one by one; of more, the first from which on it fits
 
 
 class Plan(Diary):
@@ -54,8 +55,7 @@ class Plan(Diary):
         if wait is None or reservation.id in self.cluster.reserved_use:
             return True
         return self.now < reservation.start + wait or any(
-            self.cluster.makes_use(reservation, job, self.now)
-            for job in self.cluster.holding.values()
+            self.cluster.makes_use(reservation, job, self.now) for job in self.cluster.holders()
         )
 
     def book(
@@ -237,9 +237,11 @@ class Plan(Diary):
     def _one_seat(self, role: Role, node: Node, time: float) -> list[Seat]:
         if node.held or node.parts:
             mask = self.state(node, time, time).mask
-        else:
-            times, masks = node.by_time or free_by_time(node)
+        elif node.by_time is not None:
+            times, masks = node.by_time
             mask = masks[bisect_right(times, time)]
+        else:
+            mask = mask_at(node, time)
         chosen = node.lowest(mask & node.kind_mask(role.kind), role.gpus)
         return [Seat(role.first, node.name, role.cpus, role.memory, chosen, 0)]
 
@@ -282,7 +284,7 @@ class Plan(Diary):
 
     def _earliest_of_any(self, job: Job) -> tuple[float, list[Seat]] | None:
         points = {self.soon} if self.cluster.shrinking else set()
-        points |= {max(other.end, self.soon) for other in self.cluster.holding.values()}
+        points |= {max(other.end, self.soon) for other in self.cluster.holders()}
         points |= {b.end for bookings in self.bookings.values() for b in bookings}
         if self.reservations:  # once others were told to go, it may fit at once beside these
             points.add(self.now)
@@ -368,7 +370,7 @@ class Plan(Diary):
     def in_use(self, reservation: Reservation, point: float, freed: Freed) -> int:
         """GPUs of it that its own jobs will hold then."""
         count = 0
-        for job in self.cluster.holding.values():
+        for job in self.cluster.holders():
             ends = job.end if job.end > self.now else self.soon
             if ends > point and self.cluster.is_reserved_for(reservation, job):
                 seats: Sequence[Seat] = job.seats

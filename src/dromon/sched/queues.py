@@ -8,6 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 from math import inf
 from operator import attrgetter
+from typing import Final
 
 from dromon.sched.crowd import Crowd
 from dromon.sched.job import NOTHING, Demand, Job, Shape
@@ -15,9 +16,9 @@ from dromon.sched.rules import ROOT, Amounts, QueueRule, Rules
 from dromon.sched.turns import NOBODY, Party, Turns
 from dromon.sched.usage import Ledger, Past, share_of, shares_of
 
-FEW = 64
-NEAR = 8  # so far it is quicker to look one by one
-_SEQ = attrgetter("seq")
+FEW: Final = 64
+NEAR: Final = 8  # so far it is quicker to look one by one
+_SEQ: Final = attrgetter("seq")
 
 
 def scaled(amounts: Amounts) -> dict[str, float]:
@@ -295,11 +296,12 @@ class Queue(Party):
                 first = member.jobs[0]
                 level, age = first.priority, first.seq
             member.age = age
-            if age == member.stood and member.share == member.standing and level == member.level:
+            if level != member.level:
+                if member.equals is not None:
+                    turns[member.level].take(member)
+                member.level = level
+            elif member.is_in_place():
                 continue
-            if member.stood != NOBODY and level != member.level:
-                turns[member.level].take(member)
-            member.level = level
             if level not in turns:
                 turns[level] = Turns()
             turns[level].move(member)

@@ -6,10 +6,13 @@ all kinds together) and "gpus.KIND". What a map does not name is not limited, no
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 Amounts = Mapping[str, float]
-ROOT = "root"
-DAY, WEEK, MONTH = "day", "week", "month"
+ROOT: Final = "root"
+DAY: Final = "day"
+WEEK: Final = "week"
+MONTH: Final = "month"
 
 
 @dataclass(frozen=True, slots=True)

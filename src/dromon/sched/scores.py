@@ -2,6 +2,7 @@
 nodes that have changed are scored again."""
 
 from collections.abc import Callable, Container, Iterable
+from typing import Final
 
 from dromon.sched.asks import RoleAsk
 from dromon.sched.board import State, slots
@@ -10,7 +11,7 @@ from dromon.sched.job import Role
 from dromon.sched.node import Node
 from dromon.sched.placers import Placer
 
-KINDS = 1000  # of members, before all is forgotten
+KINDS: Final = 1000  # of members, before all is forgotten
 Score = tuple[float, ...]
 
 

@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from math import inf
 from operator import itemgetter
+from typing import Final
 
 from dromon.sched.board import State, slots
 from dromon.sched.booking import Booking
@@ -13,7 +14,7 @@ from dromon.sched.job import Job, Role, Seat
 from dromon.sched.node import Node
 
 Releases = list[tuple[float, tuple[Seat, ...]]]  # who gives back what, soonest first
-NOW = -inf  # a slot that is free already
+NOW: Final = -inf  # a slot that is free already
 
 
 class SlotTimes:
@@ -233,7 +234,18 @@ def free_by_time(node: Node) -> tuple[list[float], list[int]]:
     return node.by_time
 
 
-_FIRST = itemgetter(0)
+def mask_at(node: Node, time: float) -> int:
+    """Which devices are free there then, where this is asked once; no device may be shared."""
+    mask = node.mask
+    for job in node.jobs.values():
+        if job.end <= time or job.going:
+            for seat in job.seats:
+                if seat.node == node.name and (job.end <= time or seat.member in job.going):
+                    mask |= seat.mask
+    return mask
+
+
+_FIRST: Final = itemgetter(0)
 
 
 def _of_gang(node: Node, job: Job, found: Releases) -> None:

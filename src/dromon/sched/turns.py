@@ -5,22 +5,29 @@ Users of a queue take turns, and so do the queues under one parent.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-NOBODY = 1 << 62  # later than any job
-FEW = 8  # who are put off, so that these are soon looked through
+NOBODY: Final = 1 << 61  # later than any job; and still a short number when compiled
+FEW: Final = 8  # who are put off, so that these are soon looked through
 
 
 class Party:
-    """Somebody who takes turns with others of its kind. `stood`, `standing`: by what it was put
-    where it is; things may have changed since."""
+    """Somebody who takes turns with others of its kind. `stood`, `equals`: by what age and among
+    whom it was put where it is; things may have changed since."""
 
-    __slots__ = ("age", "share", "standing", "stood")
+    __slots__ = ("age", "equals", "share", "stood")
 
     def __init__(self) -> None:
-        self.share = self.standing = 0.0
+        self.share = 0.0
         # The seq of its job that has waited longest. NOBODY: it has none, and is nowhere.
         self.age = self.stood = NOBODY
+        self.equals: Equals[Any] | None = None
+
+    def is_in_place(self) -> bool:
+        equals = self.equals
+        if equals is None:
+            return self.age == NOBODY
+        return self.age == self.stood and self.share == equals.share
 
 
 P = TypeVar("P", bound=Party)
@@ -29,9 +36,10 @@ P = TypeVar("P", bound=Party)
 class Equals(Generic[P]):
     """Those of one share, by age: in a cluster that is shared fairly most are equals."""
 
-    __slots__ = ("ages", "whose")
+    __slots__ = ("ages", "share", "whose")
 
-    def __init__(self) -> None:
+    def __init__(self, share: float) -> None:
+        self.share = share
         self.ages: list[int] = []
         self.whose: list[P] = []
 
@@ -54,13 +62,13 @@ class Turns(Generic[P]):
 
     def _settle(self) -> None:
         for who in self._misplaced:
-            if who.age != who.stood or who.share != who.standing:
+            if not who.is_in_place():
                 self.move(who)
         self._misplaced.clear()
 
     def move(self, who: P) -> None:
         """Where it belongs now."""
-        if who.stood != NOBODY:
+        if who.equals is not None:
             self.take(who)
         if who.age != NOBODY:
             self._put(who)
@@ -69,22 +77,24 @@ class Turns(Generic[P]):
         share, age = who.share, who.age
         equals = self.equals.get(share)
         if equals is None:
-            equals = self.equals[share] = Equals()
+            equals = self.equals[share] = Equals(share)
             insort(self.shares, share)
         at = bisect_left(equals.ages, age)
         equals.ages.insert(at, age)
         equals.whose.insert(at, who)
-        who.standing, who.stood = share, age
+        who.equals, who.stood = equals, age
 
     def take(self, who: P) -> None:
         """Away, whoever was put."""
-        equals = self.equals[who.standing]
+        equals: Equals[P] | None = who.equals
+        assert equals is not None
         at = bisect_left(equals.ages, who.stood)
-        del equals.ages[at], equals.whose[at]
+        equals.ages.pop(at)
+        equals.whose.pop(at)
         if not equals.ages:
-            del self.equals[who.standing]
-            del self.shares[bisect_left(self.shares, who.standing)]
-        who.stood = NOBODY
+            del self.equals[equals.share]
+            self.shares.pop(bisect_left(self.shares, equals.share))
+        who.equals = None
 
     def first(self) -> P | None:
         misplaced = self._misplaced

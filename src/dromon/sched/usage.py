@@ -4,12 +4,13 @@ Pure arithmetic on seconds since 1970: no calendar of the machine is asked.
 """
 
 from math import inf, log
+from typing import Final
 
 from dromon.sched.asks import GPUS
 from dromon.sched.job import NOTHING, Demand
 from dromon.sched.rules import DAY, WEEK
 
-DAY_SECONDS = 86400
+DAY_SECONDS: Final = 86400
 LN2 = log(2)
 
 

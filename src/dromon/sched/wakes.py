@@ -11,7 +11,7 @@ from dromon.sched.usage import Ledger, window_end
 def wakes(cluster: Cluster, now: float) -> float | None:
     """The next such time after now; None: never."""
     own = getattr(cluster.policy, "wakes", None)
-    times = [] if own is None else [own(cluster.holding.values(), now)]
+    times = [] if own is None else [own(cluster.holders(), now)]
     if cluster.lines:
         times += [*_reservations(cluster), *_budgets(cluster, now), *_protections(cluster),
                   *_aging(cluster, now)]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from dromon.sched import events
 from dromon.sched.admit import at_the_door, never
@@ -11,7 +12,7 @@ from dromon.sched.job import QUEUED, Job
 from dromon.sched.placement import quantity
 from dromon.units import format_duration
 
-TRIED = 3  # holders whose end is tried one by one
+TRIED: Final = 3  # holders whose end is tried one by one
 
 
 def ways_out(cluster: Cluster, job: Job, waiting: Waiting, now: float, seed: int) -> Waiting:

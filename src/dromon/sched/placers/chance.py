@@ -4,11 +4,13 @@ Draws come from a counter that is mixed well, so the same calls give the same lo
 scorer that remembers something, and no daemon should use it.
 """
 
+from typing import Final
+
 from dromon.sched.asks import RoleAsk
 from dromon.sched.node import Node
 from dromon.sched.placers.devices import asked, lefts
 
-_MASK = (1 << 64) - 1
+_MASK: Final = (1 << 64) - 1
 
 
 class Random:

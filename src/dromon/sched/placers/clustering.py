@@ -4,13 +4,15 @@ Best is a node whose members all ask alike, then one where some do, then an empt
 the fuller one first. Scores are whole numbers out of 100; equal ones go by node.
 """
 
+from typing import Final
+
 from dromon.sched.asks import RoleAsk
 from dromon.sched.job import Job
 from dromon.sched.node import Node
 from dromon.sched.placers.devices import asked, lefts
 from dromon.sched.placers.scale import Scale
 
-SHARED = 0  # the sort of those that have a part of a device; others go by how many they have
+SHARED: Final = 0  # the sort of those that have a part of a device; others go by how many they have
 
 
 class Clustering:

@@ -9,14 +9,15 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import exp
+from typing import Final
 
 from dromon.sched.asks import RoleAsk, milli
 from dromon.sched.node import Node
 from dromon.sched.placers.devices import after, asked, lefts
 
-COVERED = 0.95  # of the members that came; the rarest asks are left out
-FORGOTTEN = 200_000  # fragments remembered at most
-USUAL = tuple(RoleAsk("worker", 1, 1, gpus=gpus) for gpus in (1, 2, 4, 8))
+COVERED: Final = 0.95  # of the members that came; the rarest asks are left out
+FORGOTTEN: Final = 200_000  # fragments remembered at most
+USUAL: Final = tuple(RoleAsk("worker", 1, 1, gpus=gpus) for gpus in (1, 2, 4, 8))
 
 Wanted = tuple[int, int, str | None, str | None]  # devices, thousandths of each, kind, label
 

@@ -6,11 +6,12 @@ limit goes one further and never comes back.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from dromon.sched.job import RUNNING, Job
 from dromon.sched.policies.preemption import REPACK
 
-LIMITS = (3250.0, 7200.0)  # GPU-seconds; the figures of the Tiresias paper's simulator
+LIMITS: Final = (3250.0, 7200.0)  # GPU-seconds; the figures of the Tiresias paper's simulator
 
 
 class Las:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from dromon.sched.board import Board, State, placement_of
 from dromon.sched.decisions import Decision, Preempt, Refuse, Start
-from dromon.sched.job import RUNNING, Job, Role, Seat, Shape
+from dromon.sched.job import QUEUED, RUNNING, Job, Role, Seat, Shape
 from dromon.sched.node import Node
 from dromon.sched.placers.firstfit import FirstFit
 
@@ -35,7 +35,7 @@ def repack(cluster: "Cluster", policy: "Policy", now: float, seed: int) -> tuple
     chosen = pick(cluster, ranked, seed)
     # 3. Who no longer belongs there goes.
     kept = {job.id for job, _ in chosen if job.state == RUNNING}
-    going = [job for job in cluster.holding.values() if job.state == RUNNING and job.id not in kept]
+    going = [job for job in cluster.holders() if job.state == RUNNING and job.id not in kept]
     coming = [(job, seats) for job, seats in chosen if job.state != RUNNING]
     decisions: list[Decision] = [Refuse(id, why) for id, why in cluster.refused.items()]
     first = coming[0][0].id if coming else ""
@@ -63,13 +63,13 @@ class Ranking:
         self.order: list[Rank] = []
 
     def follow(self, cluster: "Cluster", policy: "Policy", now: float) -> None:
-        holding, refused = cluster.holding, cluster.refused
-        for id in [id for id in self.ranks if id in holding or id not in cluster.jobs]:
+        jobs, refused = cluster.jobs, cluster.refused
+        for id in [id for id in self.ranks if id not in jobs or jobs[id].state != QUEUED]:
             rank = self.ranks.pop(id)
             del self.order[bisect_left(self.order, rank)]
-        for id in cluster.jobs.keys() - self.ranks.keys():
-            if id not in holding and id not in refused:
-                job = cluster.jobs[id]
+        for id in jobs.keys() - self.ranks.keys():
+            job = jobs[id]
+            if job.state == QUEUED and id not in refused:
                 rank = self.ranks[id] = (policy.key(job, now), job.seq, id)
                 insort(self.order, rank)
 
@@ -80,9 +80,7 @@ def ranking(cluster: "Cluster", policy: "Policy", now: float) -> Iterator[Job]:
         line = cluster.ranking = Ranking()
     line.follow(cluster, policy, now)
     running = sorted(
-        (policy.key(job, now), job.seq, job.id)
-        for job in cluster.holding.values()
-        if job.state == RUNNING
+        (policy.key(job, now), job.seq, job.id) for job in cluster.holders() if job.state == RUNNING
     )
     return (cluster.jobs[id] for _, _, id in merge(running, line.order))
 
