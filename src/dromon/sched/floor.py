@@ -26,7 +26,8 @@ from dromon.sched.job import (
 )
 from dromon.sched.node import Node
 from dromon.sched.rules import Reservation, Rules
-from dromon.sched.slots import SlotTimes, recounted
+from dromon.sched.slots import recounted
+from dromon.sched.slottimes import SlotTimes
 
 KEPT: Final = 16  # kinds of members
 

@@ -50,6 +50,7 @@ class LeafWalk:
         self.looked: dict[Member, int] = {}  # how many of a user's jobs were looked at
         self.dropped: set[Line] = set()
         self.opened: dict[Member, list[Cursor]] = {}
+        self._kinds: list[tuple[int, Shape]] | None = None  # see `_left`
         self.next: Job | None = None
         self.cursor: Member | Cursor | None = None  # where `next` is from
         self._passed: Job | None = None  # looked at, and its cursor is still to be moved
@@ -85,12 +86,12 @@ class LeafWalk:
         """From where it was looked at, line by line, those of whom somebody may still start."""
         at = self.looked.get(member, 0)
         last = member.jobs[at - 1] if at else None
-        shut = self.shut
         cursors = self.opened[member] = []
-        for line in member.lines.values():
-            limit = shut.get(line.shape)
-            if limit == 0.0 or line in self.dropped:
+        for kind in self._left():
+            line = member.lines.get(kind)
+            if line is None or line in self.dropped:
                 continue
+            limit = self.shut.get(line.shape)
             if limit is not None and line.shortest() >= limit:
                 continue
             cursor = Cursor(line)
@@ -100,6 +101,17 @@ class LeafWalk:
             cursor.share = member.share
             cursors.append(cursor)
             self._push(cursor)
+
+    def _left(self) -> list[tuple[int, Shape]]:
+        """Priorities and shapes of lines in which somebody may still start: there are only fewer
+        from here on."""
+        if self._kinds is None:
+            leaf, shut = self.leaf, self.shut
+            self._kinds = [
+                (priority, shape) for shape, crowd in leaf.shapes.items()
+                if shape not in shut or crowd.shortest() < shut[shape] for priority in leaf.levels
+            ]  # fmt: skip
+        return self._kinds
 
     def _push(self, cursor: Cursor) -> None:
         line, at = cursor.line, cursor.at

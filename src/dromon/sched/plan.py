@@ -14,20 +14,12 @@ from dromon.sched.board import Board, Turn
 from dromon.sched.booking import Booking
 from dromon.sched.cluster import Cluster
 from dromon.sched.diary import Diary
+from dromon.sched.front import Front, Known, Windows, windows_beside
 from dromon.sched.job import Job, Role, Seat
 from dromon.sched.node import Node
 from dromon.sched.rules import Reservation
-from dromon.sched.slots import (
-    Front,
-    Known,
-    SlotTimes,
-    Windows,
-    counted,
-    mask_at,
-    releases,
-    slot_times,
-    windows_beside,
-)  # fmt: skip
+from dromon.sched.slots import counted, mask_at, releases, slot_times
+from dromon.sched.slottimes import SlotTimes
 
 Freed = Mapping[int, Sequence[Seat]]  # node number -> seats as good as given back
 NOBODY: Final[Freed] = {}

@@ -10,7 +10,8 @@ from dromon.sched.cluster import RUNNING, Cluster
 from dromon.sched.decide import Grow, Preempt, Shrink, Start, decide
 from dromon.sched.job import Role
 from dromon.sched.rules import QueueRule, Rules
-from dromon.sched.slots import SlotTimes, counted
+from dromon.sched.slots import counted
+from dromon.sched.slottimes import SlotTimes
 
 
 def submitted(chance: Random, number: int, now: float) -> events.JobSubmitted:
