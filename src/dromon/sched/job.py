@@ -134,34 +134,35 @@ class Job:
         user: str, queue: str, max_duration: float | None, stop_grace: float,
         checkpointed: float | None, elastic: bool,
     ) -> None:  # fmt: skip
-        self.id = id
-        self.seq = seq
-        self.submitted = submitted
-        self.shape = shape
+        # What is looked at together lies together once this is compiled: of those who wait, then
+        # of those who run. A hundred thousand may wait: what these have nothing in is shared, and
+        # nobody changes it in place.
         self.priority = priority
+        self.seq = seq
+        self.shape = shape
+        self.duration = FOREVER  # what planning takes it to last; the cluster sets it
+        self.id = id
+        self.waits = False  # it stands in a line
         self.preemptible = preemptible
+        self.state = QUEUED
+        self.member: Member | None = None  # its user in its queue, where the accounts know it
+        self.seats: tuple[Seat, ...] = ()
+        self.end = FOREVER  # when planning expects it to have ended
+        self.held: Demand = NOTHING  # what its placement comes to
+        self.placement: Placement = NOWHERE
+        self.going: frozenset[str] = NOBODY  # members that were told to go
         self.user = user
         self.queue = queue
+        self.started = 0.0
         self.max_duration = max_duration
-        self.duration = FOREVER  # what planning takes it to last; the cluster sets it
+        self.submitted = submitted
+        self.elastic = elastic
         self.stop_grace = stop_grace
         self.checkpointed = checkpointed
-        self.elastic = elastic
-        self.state = QUEUED
-        # A hundred thousand may wait: what these have nothing in is shared, and nobody changes it
-        # in place.
-        self.placement: Placement = NOWHERE
-        self.seats: tuple[Seat, ...] = ()
         self.start = 0  # a later start has a higher number
-        self.started = 0.0
         self.executed = 0.0  # before this start
-        self.end = FOREVER  # when planning expects it to have ended
         self.for_job = ""  # whom it makes room for
         self.gave_way_to: frozenset[str] = NOBODY
-        self.going: frozenset[str] = NOBODY  # members that were told to go
-        self.held: Demand = NOTHING  # what its placement comes to
-        self.waits = False  # it stands in a line
-        self.member: Member | None = None  # its user in its queue, where the accounts know it
         self.verdict: str | None = None  # why it was refused when it came
 
     def __lt__(self, other: "Job") -> bool:

@@ -4,6 +4,7 @@ A line is the waiting jobs of one user in one queue, of one priority and one sha
 order: where its first job does not fit, none does, so nobody looks at the others.
 """
 
+from array import array
 from bisect import bisect_left, insort
 from collections.abc import Mapping
 from math import inf
@@ -47,7 +48,7 @@ class Line(Crowd):
         self.priority = priority
         self.user = user
         self.jobs: list[Job] = []
-        self.durations: list[float] = []
+        self.durations = array("d")
 
     def add(self, job: Job) -> None:
         jobs, duration = self.jobs, job.duration

@@ -1,6 +1,6 @@
 """When one node has room for members of a kind, from when its jobs are expected to end."""
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from math import inf
 from operator import itemgetter
 from typing import Final
@@ -73,13 +73,14 @@ def recounted(node: Node, counts: list[float], job: Job, seat: Seat, is_taken: b
         return
     size, end = seat.mask.bit_count(), job.end
     if is_taken:
-        del counts[:size]
-        at = bisect_left(counts, end)
-        counts[at:at] = [end] * size
+        for _ in range(size):
+            counts.pop(0)
+            insort(counts, end)
     else:
         at = bisect_left(counts, end)
-        del counts[at : at + size]
-        counts[:0] = [NOW] * size
+        for gone in range(at, at + size):
+            counts.pop(gone)
+            counts.insert(0, NOW)
     node.counts = counts
 
 
