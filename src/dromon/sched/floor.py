@@ -4,7 +4,7 @@ What a decision starts stays entered until somebody looks or says otherwise (`le
 the next events say just that, and then nothing has to be entered twice.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from dromon.sched import events
@@ -183,7 +183,7 @@ class Floor:
     # ---- seats ----------------------------------------------------------------------------------
 
     def occupy(
-        self, job: Job, placement: Placement, now: float, seats: list[Seat] | None = None
+        self, job: Job, placement: Placement, now: float, seats: Sequence[Seat] | None = None
     ) -> None:
         """`seats`: those of the placement, for `min` of each role, where they are known."""
         job.state = RUNNING

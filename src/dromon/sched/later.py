@@ -20,6 +20,9 @@ from dromon.sched.queues import Queue
 from dromon.sched.slots import first_slot
 
 MANY: Final = 1 << 30
+# For jobs no shorter than this, how many nodes, how many would have been enough, and when this was
+# found out: see `_elsewhere`.
+Found = tuple[float, int, int, int]
 FEW: Final = 6  # nodes with anything free; with more of them, everybody is planned at once
 
 
@@ -40,7 +43,7 @@ class Later:
         self.members = 0  # of theirs, and at most of those that were passed over
         self._live: list[Node] | None = None
         self._is_on: bool | None = None
-        self._before: dict[Shape, tuple[float, int, int]] = {}  # see `_elsewhere`
+        self._before: dict[Shape, Found] = {}
         self._until: dict[Shape, tuple[int, float]] = {}
         self._unasked: dict[tuple[object, ...], Role] = {}  # kinds put off without asking
         self._kinds: dict[tuple[object, ...], Role] = {}  # all kinds put off
@@ -77,10 +80,9 @@ class Later:
         if known is not None and known[0] <= shortest:
             if known[1] >= needed:
                 return True
-            if known[2] == self._version():
-                return False
-        known = self._elsewhere(role, shortest)
-        self._before[shape] = known
+            if known[1] < known[2] and known[3] == self._version():
+                return False  # there are no more
+        known = self._before[shape] = self._elsewhere(role, shortest, 2 * needed)
         return known[1] >= needed
 
     def asks_nothing(self) -> bool:
@@ -224,22 +226,21 @@ class Later:
             assert found is not None  # each has a time, or more nodes have room than are needed
             self.plan.book(job, *found)
 
-    def _elsewhere(self, role: Role, shortest: float, enough: int = MANY) -> tuple[float, int, int]:
+    def _elsewhere(self, role: Role, shortest: float, enough: int) -> Found:
         """For jobs no shorter than this: on how many nodes (where it is enough, perhaps on more)
-        there is room before any of those that have something free could be in question; and when
-        this was found out."""
+        there is room before any of those that have something free could be in question."""
         assert self._live is not None
         cluster, version = self.plan.cluster, self._version()
         offer = inf
         for node in self._live:
             offer = min(offer, self._offer(node, role, shortest))
         if offer == inf and not cluster.endless and not cluster.hindered:
-            return shortest, MANY, version  # each has its time somewhere, and never here
+            return shortest, MANY, enough, version  # each has its time somewhere, and never here
         if offer <= self.plan.soon:
-            return shortest, 0, version
+            return shortest, 0, enough, version
         taken = len(self._live) + self.leaving
         count = self.plan.nodes_before(role, offer, enough + taken) - taken
-        return shortest, count, version
+        return shortest, count, enough, version
 
     def _offer(self, node: Node, role: Role, shortest: float) -> float:
         """From when on a member could be there, as long as others may start there too."""

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING, Final
 
-from dromon.sched.asks import Free, Gpu
+from dromon.sched.asks import Free, Gpu, Placement, Share
 from dromon.sched.job import Job, Role, Seat
 
 if TYPE_CHECKING:
     from dromon.sched.index import Group
 
+Given = tuple[tuple[Seat, ...], Placement]
+OFTEN: Final = 64  # different ways to give one member something
 WHOLE: Final = 1000  # thousandths of a device
 # Where a node is that is in no bucket of the node index: nowhere, with the shared ones, with those
 # that have no free device.
@@ -18,8 +20,8 @@ SPENT: Final = -3
 
 class Node:
     __slots__ = (
-        "all", "bucket", "by_time", "counts", "cpus", "ends", "entry", "group", "held", "ids",
-        "is_open", "jobs", "kinds", "labels", "mask", "memory", "name", "number", "parts",
+        "_given", "all", "bucket", "by_time", "counts", "cpus", "ends", "entry", "group", "held",
+        "ids", "is_open", "jobs", "kinds", "labels", "mask", "memory", "name", "number", "parts",
         "position", "shelf", "singles", "total",
     )  # fmt: skip
 
@@ -49,6 +51,7 @@ class Node:
         self.ends: list[tuple[float, tuple[Seat, ...]]] | None = None  # kept by `slots.releases`
         self.counts: list[float] | None = None  # kept by `slots.counted`
         self.by_time: tuple[list[float], list[int]] | None = None  # kept by `slots.free_by_time`
+        self._given: dict[tuple[Role, int], Given] = {}
 
     @property
     def free(self) -> Free:
@@ -145,6 +148,19 @@ class Node:
             return min(shared)[1]
         free = mask & usable
         return (free & -free).bit_length() - 1 if free else -1
+
+    def give_one(self, role: Role, mask: int) -> Given:
+        """One member, with these devices. On a full node the same are given again and again, so
+        they are kept."""
+        key = (role, mask)
+        found = self._given.get(key)
+        if found is None:
+            if len(self._given) >= OFTEN:
+                self._given.clear()
+            seat = Seat(role.first, self.name, role.cpus, role.memory, mask, 0)
+            share = Share(self.name, role.ask.cpus, role.ask.memory, self.devices(mask))
+            found = self._given[key] = ((seat,), {role.first: share})
+        return found
 
     def devices(self, mask: int) -> tuple[str, ...]:
         """By their names."""

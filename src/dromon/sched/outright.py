@@ -10,10 +10,9 @@ from bisect import bisect_right
 from math import inf, nextafter
 from typing import Final
 
-from dromon.sched.asks import Share
 from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Refuse, Start
-from dromon.sched.job import Job, Role, Seat, Shape
+from dromon.sched.job import Job, Role, Shape
 from dromon.sched.node import Node
 from dromon.sched.order import PLANNED
 from dromon.sched.queues import Queue
@@ -43,11 +42,8 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
         return None
     if ahead and _may_come(cluster, node, ahead, now + job.duration, now):
         return None
-    role, mask = job.shape.roles[0], node.mask
-    seat = Seat(role.first, node.name, role.cpus, role.memory, mask, 0)
-    share = Share(node.name, role.ask.cpus, role.ask.memory, node.devices(mask))
-    placement = {role.first: share}
-    cluster.occupy(job, placement, now, [seat])
+    seats, placement = node.give_one(job.shape.roles[0], node.mask)
+    cluster.occupy(job, placement, now, seats)
     cluster.leave(job, placement, now)
     return (*refusals, Start(job.id, placement))
 
