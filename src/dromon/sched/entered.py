@@ -35,7 +35,7 @@ class Entered:
     def start(self, job: Job, seats: list[Seat]) -> None:
         placement = placement_of(seats, job.shape, self.cluster.nodes)
         self.plan.forget_fronts()
-        self.cluster.occupy(job, placement, self.now, seats)
+        self.cluster.occupy(job, placement, self.now, tuple(seats))
         self.started.append((job, len(self.decisions)))
         self.may_grow = self.may_grow or job.shape.can_grow
         self.untouchable.add(job.id)

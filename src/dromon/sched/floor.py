@@ -4,7 +4,7 @@ What a decision starts stays entered until somebody looks or says otherwise (`le
 the next events say just that, and then nothing has to be entered twice.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from dromon.sched import events
@@ -183,7 +183,7 @@ class Floor:
     # ---- seats ----------------------------------------------------------------------------------
 
     def occupy(
-        self, job: Job, placement: Placement, now: float, seats: Sequence[Seat] | None = None
+        self, job: Job, placement: Placement, now: float, seats: tuple[Seat, ...] | None = None
     ) -> None:
         """`seats`: those of the placement, for `min` of each role, where they are known."""
         job.state = RUNNING
@@ -194,7 +194,7 @@ class Floor:
             self._seat(job)
             job.held = held_by(job, placement)
         else:
-            job.placement, job.seats, job.held = placement, tuple(seats), job.shape.demand
+            job.placement, job.seats, job.held = placement, seats, job.shape.demand
         for seat in job.seats:
             self._take(job, seat)
         self._accounts.charge(job, job.held, 1, now, 1)

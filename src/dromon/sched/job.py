@@ -50,7 +50,13 @@ class Role:
         self.is_apart = ask.spread == "node"
         self.is_bare = not self.cpus and not self.memory and self.kind is self.label is None
         # Members of the same key have room at the same times.
-        self.slot_key = (self.cpus, self.memory, self.gpus, self.kind, self.label)
+        self.slot_key: tuple[object, ...] = (
+            self.cpus,
+            self.memory,
+            self.gpus,
+            self.kind,
+            self.label,
+        )
 
     def demand(self) -> Demand:
         """Of one member."""

@@ -36,7 +36,8 @@ class Node:
         self.kinds: dict[str, int] = {}  # kind -> mask
         for position, gpu in enumerate(total.gpus):
             self.kinds[gpu.kind] = self.kinds.get(gpu.kind, 0) | 1 << position
-        self.singles = [(id,) for id in self.ids]  # most of what is asked for, one for all
+        # Most of what is asked for is one of them: one tuple for all who ask.
+        self.singles: list[tuple[str, ...]] = [(id,) for id in self.ids]
         self.all = (1 << len(self.ids)) - 1
         self.group = (labels, tuple(sorted(self.kinds)))
         self.cpus = total.cpus
