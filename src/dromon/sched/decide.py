@@ -73,6 +73,7 @@ class Pass(Entered):
         self.turn = Turning(cluster, seed)
         # Where it is about one job: stop there, and remember what was found.
         super().__init__(cluster, Plan(cluster, now, self.turn), now, sought)
+        self.whole = self.plan
         self.look_found: Look | None = None
         self.later = Later(self.plan, self._jobs_of, self.as_before)
         self.shut: dict[Shape, float] = {}  # shape -> duration from which on it cannot start now
@@ -190,14 +191,17 @@ class Pass(Entered):
         return self.outlook
 
     def look(self, job: Job, walk: LeafWalk, forced: bool = False) -> None:
-        """Start it, hold it, or plan it: beside what is kept for borrowers, where it need not wait
-        for them."""
-        whole = self.plan
-        if self.borrowing and job.queue not in self.borrowing and self._outlook().is_within(job):
-            self.plan = whole.without_borrowers()
+        """Start it, hold it, or plan it."""
+        self._choose_plan(job)
         self._look(job, walk, forced)
         if self.sought != job.id:
-            self.plan = whole
+            self.plan = self.whole
+
+    def _choose_plan(self, job: Job) -> None:
+        """Beside what is kept for borrowers, where it need not wait for them."""
+        self.plan = self.whole
+        if self.borrowing and job.queue not in self.borrowing and self._outlook().is_within(job):
+            self.plan = self.whole.without_borrowers()
 
     def _look(self, job: Job, walk: LeafWalk, forced: bool) -> None:
         plan = self.plan
@@ -210,6 +214,7 @@ class Pass(Entered):
                 if not walk.has_blocked:
                     walk.has_blocked = True
                     self._carry(job, self._make_room(job, True, closed))
+                    closed = self.plan.closed & job.shape.uses
                 if walk.blocked < PLANNED and self._keep_room(job, closed):
                     walk.blocked += 1
             self.blocked.append(job)
@@ -425,6 +430,7 @@ class Pass(Entered):
         if job.id not in self.cluster.promised:
             self._outlook().expect(job)
         self.tell(job, steps)
+        self._choose_plan(job)  # without those its queue holds less
 
     def _keep_room(self, job: Job, closed: frozenset[str]) -> bool:
         """What those leave who go for it is for nobody else, nor what it needs beside that."""

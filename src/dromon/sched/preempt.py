@@ -70,7 +70,7 @@ class Outlook:
 
     def is_within(self, job: Job) -> bool:
         """Would its queue and all above it stay within what they deserve, with it counted?"""
-        counted = job.id in self.cluster.promised
+        counted = job.id in self.expected
         for queue in self.cluster.accounts.tree[job.queue].path:
             if queue.parent is None:
                 continue

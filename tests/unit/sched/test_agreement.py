@@ -22,7 +22,9 @@ from reference.slow import Slow
 COUNT = int(os.environ.get("DROMON_SCENARIOS", "2000")) // 4
 CHUNK = 100
 FIRST = 1_000_000  # seeds of other tests begin elsewhere
-ONCE = (2145, 1012531, 1030021, 1207054, 1214391, 1215231, 3020414, 5000123, 5000967, 7000728)
+ONCE = (
+    2145, 1012531, 1030021, 1207054, 1214391, 1215231, 3020414, 5000123, 5000967, 7000728, 9013407,
+)  # fmt: skip
 
 
 def plain(decisions: tuple[Any, ...], with_places: bool) -> list[Any]:
