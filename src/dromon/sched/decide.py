@@ -231,7 +231,10 @@ class Pass(Entered):
                 self.later.catch_up()
                 seats = place_now(plan, self.turn, job)
             if seats is not None:
+                was_any_over = self.accounts.over > 0
                 self.start(job, seats)
+                if self.accounts.over > 0 and not was_any_over:
+                    self._pressing = None  # those within what they deserve may press from here on
                 if is_sought:
                     self.look_found = Look(job, "starts")
                 return walk.reorder()

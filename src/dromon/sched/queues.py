@@ -175,7 +175,8 @@ class Queue(Party):
             rule.budgets or rule.max_running is not None or rule.user_max_running is not None
             or not rule.is_open
         )  # fmt: skip
-        self.has_caps = bool(self.limits or self.has_rare_caps)
+        # Then it is counted here what each user has, and how many of theirs wait.
+        self.has_caps = bool(self.limits or self.has_rare_caps or rule.user_max_queued is not None)
         above = self.parent
         self.capped = tuple([queue for queue in self.path if queue.has_caps])  # own ones first
         self.has_door: bool = (

@@ -478,3 +478,30 @@ def test_who_comes_back_has_waited_longest_again():
     assert queue.age == jobs["a0"].seq
     site.end("a0")
     assert queue.age == jobs["a1"].seq
+
+
+def test_how_many_of_a_users_jobs_may_wait_counts_for_all_queues_below():
+    site = Site(QueueRule("a", user_max_queued=1), QueueRule("a1", parent="a"),
+                QueueRule("a2", parent="a"), gpus=1)  # fmt: skip
+    site.submit("holder", "a1", user="bob")
+    site.go()
+    site.submit("first", "a1")
+    site.submit("second", "a2")
+    assert list(site.cluster.refused) == ["second"]
+    site.submit("other", "a2", user="bob")
+    assert list(site.cluster.refused) == ["second"]
+
+
+def test_what_is_lent_in_a_decision_is_claimed_back_in_the_same():
+    site = Site(QueueRule("a"), QueueRule("b"), gpus=4, policy="fair")
+    site.submit("a0", "a", gpus=2)
+    site.submit("b0", "b", gpus=1)
+    site.go()
+    site.submit("b1", "b", gpus=2)
+    site.submit("a1", "a", gpus=1)
+    site.submit("a2", "a", gpus=1)
+    assert site.go() == []
+    site.end("a0")
+    decisions = site.decide()
+    assert [d.job for d in decisions if isinstance(d, Start)] == ["a1", "b1"]
+    assert [(d.job, d.for_job) for d in decisions if isinstance(d, Preempt)] == [("b0", "a2")]
