@@ -67,8 +67,9 @@ class LeafWalk:
                     opened[member] = [Cursor(line) for line in member.lines.values()]
         turns = leaf.in_turn()
         heap: list[Entry] = [
-            (-priority, member.share, member.age, member.name, member)
-            for priority in sorted(turns, reverse=True) for member in turns[priority]
+            (-priority, share, member.age, member.name, member)
+            for priority in sorted(turns, reverse=True) for share in turns[priority].shares
+            for member in turns[priority].equals[share].whose
             if member not in looked and member not in opened
         ]  # fmt: skip
         self.heap = heap  # for what is sorted is a heap
@@ -203,7 +204,11 @@ class LeafWalk:
         else:
             heappop(heap)
         self.cursor = self.next = None
-        return self.peek()
+        place = heap[0][4] if heap else None
+        if not isinstance(place, Member):
+            return self.peek()
+        self.cursor, self.next = place, place.jobs[self.looked.get(place, 0)]
+        return self.next
 
     def drop(self) -> None:
         """Nor do the others of its line matter."""
@@ -311,9 +316,12 @@ class FairOrder(Walks):
 
     def _child(self, queue: Queue) -> Queue | None:
         done = self.done
-        for child in queue.order:
-            if child.number not in done:
-                return child
+        turns = queue.order
+        turns.settle()
+        for share in turns.shares:
+            for child in turns.equals[share].whose:
+                if child.number not in done:
+                    return child
         return None
 
 

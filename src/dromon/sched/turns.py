@@ -4,7 +4,6 @@ Users of a queue take turns, and so do the queues under one parent.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
 from typing import Any, Final, Generic, TypeVar
 
 NOBODY: Final = 1 << 61  # later than any job; and still a short number when compiled
@@ -58,9 +57,10 @@ class Turns(Generic[P]):
         """It may belong elsewhere now: it is moved when this is asked for, or not at all."""
         self._misplaced[who] = None
         if len(self._misplaced) > FEW:
-            self._settle()
+            self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Move those put off: from here on all stand in order."""
         for who in self._misplaced:
             if not who.is_in_place():
                 self.move(who)
@@ -113,8 +113,3 @@ class Turns(Generic[P]):
                 if who not in self._misplaced:
                     return who
         return None
-
-    def __iter__(self) -> Iterator[P]:
-        self._settle()
-        for share in self.shares:
-            yield from self.equals[share].whose
