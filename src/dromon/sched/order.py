@@ -70,10 +70,10 @@ class LeafWalk:
             (-priority, share, member.age, member.name, member)
             for priority in sorted(turns, reverse=True) for share in turns[priority].shares
             for member in turns[priority].equals[share].whose
-            if member not in looked and member not in opened
         ]  # fmt: skip
         self.heap = heap  # for what is sorted is a heap
         if opened or looked:
+            heap[:] = [e for e in heap if e[4] not in looked and e[4] not in opened]
             for member, at in looked.items():
                 if member not in opened and at < len(member.jobs):
                     heappush(heap, _turn(member, at))
