@@ -11,7 +11,6 @@ from dromon.sched.cluster import Cluster
 from dromon.sched.decide import Preempt, Refuse, Shrink, Start, decide, dry_preempt
 from dromon.sched.explain import explain
 from dromon.sched.rules import Budget, PriorityRule, QueueRule, Reservation, Rules, UserRule
-from dromon.sched.turns import NOBODY
 
 HOUR = 3600.0
 
@@ -448,36 +447,6 @@ def test_members_that_may_only_be_somewhere_are_placed_first():
     cluster.apply(events.JobSubmitted("gang", 1, 0.0, ask))
     for seed in range(4):  # which of the nodes comes first
         assert [d.job for d in decide(cluster, 0.0, seed)] == ["gang"]
-
-
-def test_who_has_waited_longest_is_known_after_many_have_come_and_gone():
-    site = Site(QueueRule("a"), gpus=1)
-    site.submit("holder")
-    site.go()
-    site.submit("a0")
-    site.submit("a1")
-    for n in range(200):
-        site.submit(f"gone{n}")
-        site.end(f"gone{n}")
-    queue, jobs = site.cluster.accounts.tree["a"], site.cluster.jobs
-    assert queue.age == jobs["a0"].seq
-    site.end("a0")
-    assert queue.age == jobs["a1"].seq
-    site.end("a1")
-    assert queue.age == NOBODY
-
-
-def test_who_comes_back_has_waited_longest_again():
-    site = Site(QueueRule("a"), gpus=1)
-    site.submit("a0")
-    site.go()
-    site.submit("a1")
-    queue, jobs = site.cluster.accounts.tree["a"], site.cluster.jobs
-    assert queue.age == jobs["a1"].seq
-    site.cluster.apply(events.JobReleased("a0", 1.0))
-    assert queue.age == jobs["a0"].seq
-    site.end("a0")
-    assert queue.age == jobs["a1"].seq
 
 
 def test_how_many_of_a_users_jobs_may_wait_counts_for_all_queues_below():

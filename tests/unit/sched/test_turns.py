@@ -2,6 +2,11 @@
 
 import random
 
+from dromon.sched import events
+from dromon.sched.asks import Gpu, RoleAsk
+from dromon.sched.cluster import Cluster
+from dromon.sched.decide import decide
+from dromon.sched.rules import QueueRule, Rules
 from dromon.sched.turns import NOBODY, Party, Turns
 
 
@@ -61,3 +66,44 @@ def test_the_order_is_right_after_any_changes():
         assert turns.first() is (expected[0] if expected else None)
         if step % 7 == 0:
             assert stand(turns) == expected
+
+
+def a_full_queue() -> Cluster:
+    """One GPU, held by job 0."""
+    cluster = Cluster(Rules(queues=(QueueRule("a"),)))
+    cluster.apply(events.NodeJoined("n0", 8, 2**30, (Gpu("0"),)))
+    submit(cluster, 0)
+    (start,) = decide(cluster, 0.0, 0)
+    cluster.apply(events.JobStarted(start.job, start.placement, 0.0))  # type: ignore[union-attr]
+    return cluster
+
+
+def submit(cluster: Cluster, seq: int) -> None:
+    ask = (RoleAsk("worker", 1, 1, gpus=1),)
+    cluster.apply(events.JobSubmitted(f"j{seq}", seq, 0.0, ask, preemptible=True, queue="a"))
+
+
+def test_who_has_waited_longest_is_known_after_many_have_come_and_gone():
+    cluster = a_full_queue()
+    for seq in (1, 2):
+        submit(cluster, seq)
+    for seq in range(3, 203):
+        submit(cluster, seq)
+        cluster.apply(events.JobEnded(f"j{seq}", 0.0))
+    queue = cluster.accounts.tree["a"]
+    ages = []
+    for id in ("j1", "j2"):
+        ages.append(queue.age)
+        cluster.apply(events.JobEnded(id, 0.0))
+    assert [*ages, queue.age] == [1, 2, NOBODY]
+
+
+def test_who_comes_back_has_waited_longest_again():
+    cluster = a_full_queue()
+    submit(cluster, 1)
+    queue = cluster.accounts.tree["a"]
+    assert queue.age == 1
+    cluster.apply(events.JobReleased("j0", 1.0))
+    assert queue.age == 0
+    cluster.apply(events.JobEnded("j0", 1.0))
+    assert queue.age == 1
