@@ -44,6 +44,11 @@ def at_the_door(accounts: Accounts, job: Job) -> str | None:
         return None
     if queue.children:
         return f"queue {queue.name} has queues of its own; jobs go to one of these"
+    return _door(queue, job.user)
+
+
+def _door(queue: Queue, user: str) -> str | None:
+    """Why it takes no more jobs of this user for now."""
     if not queue.has_door:
         return None
     for level in queue.path:
@@ -54,11 +59,11 @@ def at_the_door(accounts: Accounts, job: Job) -> str | None:
             return (
                 f"queue {level.name} has {counted(rule.max_queued, 'job')} waiting, the most it may"
             )
-        member = level.members.get(job.user)
+        member = level.members.get(user)
         most = rule.user_max_queued
         if most is not None and (member.queued if member else 0) >= most:
             waiting = counted(most, "job")
-            return f"{job.user} has {waiting} waiting in queue {level.name}, the most one may"
+            return f"{user} has {waiting} waiting in queue {level.name}, the most one may"
     return None
 
 
@@ -115,11 +120,11 @@ def _breaks(queue: Queue, job: Job) -> str | None:
 
 
 def taker(cluster: "Cluster", job: Job) -> str | None:
-    """Another queue, open and a leaf, whose rules the job keeps."""
+    """Another queue, a leaf whose door is open and whose rules the job keeps."""
     for queue in cluster.accounts.tree.values():
         if queue.name == job.queue or queue.children or queue.name not in cluster.accounts.named:
             continue
-        if all(level.rule.is_open for level in queue.path) and _breaks(queue, job) is None:
+        if _door(queue, job.user) is None and _breaks(queue, job) is None:
             return queue.name
     return None
 

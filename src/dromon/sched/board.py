@@ -7,12 +7,11 @@ time, some jobs gone. It looks at every node it has; the node index is for what 
 from collections.abc import Callable, Container, Iterable
 from typing import Final
 
-from dromon.sched.asks import CPUS, GPUS, MEMORY, Placement, Share
+from dromon.sched.asks import CPUS, DIMENSIONS, GPUS, MEMORY, Placement, Share
 from dromon.sched.job import Role, Seat, Shape
 from dromon.sched.node import WHOLE, Node
 
 Turn = Callable[[int], int]
-DIMENSIONS: Final = frozenset({CPUS, MEMORY, GPUS})
 # Before a gang of several roles is taken not to fit:
 LOOKS: Final = 20_000  # at nodes
 DEEPEST: Final = 200  # members

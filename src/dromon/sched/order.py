@@ -40,7 +40,6 @@ class LeafWalk:
     only those do whose shape still fits."""
 
     def __init__(self, cluster: Cluster, leaf: Queue, now: float, shut: dict[Shape, float]) -> None:
-        self.jobs = cluster.jobs
         self.leaf = leaf
         self.now = now
         self.shut = shut

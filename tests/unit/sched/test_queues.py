@@ -457,6 +457,11 @@ def test_how_many_of_a_users_jobs_may_wait_counts_for_all_queues_below():
     site.submit("first", "a1")
     site.submit("second", "a2")
     assert list(site.cluster.refused) == ["second"]
+    ask = (RoleAsk("worker", 1, 1, gpus=1),)
+    event = events.JobSubmitted("third", 9, 0.0, ask, preemptible=True, user="ann", queue="a2")
+    refusal = admit(site.cluster, event, 0.0)
+    assert refusal is not None
+    assert refusal.dimension == ""  # `a1` is as full
     site.submit("other", "a2", user="bob")
     assert list(site.cluster.refused) == ["second"]
 
