@@ -8,6 +8,7 @@ pass: what is told here is what a pass would find.
 
 from bisect import bisect_right
 from math import inf, nextafter
+from operator import attrgetter
 from typing import Final
 
 from dromon.sched.cluster import Cluster
@@ -15,11 +16,12 @@ from dromon.sched.decisions import Decision, Refuse, Start
 from dromon.sched.job import Job, Role, Shape
 from dromon.sched.node import Node
 from dromon.sched.order import PLANNED
-from dromon.sched.queues import Queue
+from dromon.sched.queues import Member, Queue
 from dromon.sched.rules import ROOT
 from dromon.sched.slots import first_slot
+from dromon.sched.turns import NOBODY
 
-FAR: Final = 3 * PLANNED  # further from the first of its queue nobody is looked for here
+_SEQ: Final = attrgetter("seq")
 
 
 def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
@@ -36,10 +38,10 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
     leaf = _first_leaf(accounts.tree[ROOT])
     if node is None or leaf is None or leaf.rule.aging:
         return None
-    ahead: list[Job] = []
-    job = _first(leaf, accounts.larger(index.most), ahead)
+    job = _first(leaf, accounts.larger(index.most))
     if job is None or not _takes_all(job, node) or accounts.cap(job, now) is not None:
         return None
+    ahead = _ahead(cluster, leaf, job, now)
     if ahead and _may_come(cluster, node, ahead, now + job.duration, now):
         return None
     seats, placement = node.give_one(job.shape.roles[0], node.mask)
@@ -58,30 +60,61 @@ def _first_leaf(queue: Queue) -> Queue | None:
     return queue
 
 
-def _first(leaf: Queue, larger: dict[Shape, float], ahead: list[Job]) -> Job | None:
-    """The first for whom a node has devices enough, and those ahead of it; None: it is not near."""
-    turns, priority = leaf.in_turn(), max(leaf.levels)
-    users = turns[priority]
-    found: Job | None = None
+def _first(leaf: Queue, larger: dict[Shape, float]) -> Job | None:
+    """The first, of those of the highest priority, for whom a node has devices enough."""
+    priority = max(leaf.levels)
+    users = leaf.in_turn()[priority]
+    kinds = [(priority, shape) for shape in leaf.shapes if shape not in larger]
     for share in users.shares:
-        alike = len(ahead)
-        for member in users.equals[share].whose:
+        found: Job | None = None
+        for member in users.equals[share].whose:  # users of the same share take turns
             if found is not None and member.age > found.seq:
                 break
-            for job in member.jobs:
-                if job.priority != priority or (found is not None and job.seq > found.seq):
-                    break
-                if job.shape not in larger:
-                    found = job
-                    break
-                ahead.append(job)
-            if len(ahead) > FAR:
-                return None
+            for kind in kinds:
+                line = member.lines.get(kind)
+                if line is not None:
+                    first = line.jobs[0]
+                    if found is None or first.seq < found.seq:
+                        found = first
         if found is not None:
-            if len(ahead) > alike:  # users of the same share take turns
-                ahead[alike:] = sorted([job for job in ahead[alike:] if job.seq < found.seq])
             return found
     return None
+
+
+def _ahead(cluster: Cluster, leaf: Queue, job: Job, now: float) -> list[Job]:
+    """Those before it who would be planned: the first few whom no cap holds."""
+    member, priority = job.member, job.priority
+    assert member is not None
+    users = leaf.in_turn()[priority]
+    ahead: list[Job] = []
+    free: dict[tuple[Member, Shape], bool] = {}  # whether no cap holds such jobs
+    for share in users.shares:
+        is_last, room = share == member.share, PLANNED - len(ahead)
+        found: list[Job] = []
+        until = job.seq if is_last else NOBODY
+        for user in users.equals[share].whose:  # users of the same share take turns
+            if user.age >= until:
+                break
+            count = 0
+            for one in user.jobs:
+                if one.seq >= until or one.priority != priority or count == room:
+                    break
+                key = (user, one.shape)
+                is_free = free.get(key)
+                if is_free is None:
+                    is_free = free[key] = cluster.accounts.cap(one, now) is None
+                if is_free:
+                    found.append(one)
+                    count += 1
+            if len(found) > count:
+                found.sort(key=_SEQ)
+                if len(found) > room:
+                    del found[room:]
+                    until = found[-1].seq
+        ahead += found
+        if is_last or len(ahead) == PLANNED:
+            break
+    return ahead
 
 
 def _takes_all(job: Job, node: Node) -> bool:
