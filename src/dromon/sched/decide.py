@@ -18,7 +18,7 @@ from dromon.sched.hope import Hope
 from dromon.sched.job import QUEUED, Job, Seat, Shape
 from dromon.sched.later import Later
 from dromon.sched.look import Look
-from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut
+from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut, most_members
 from dromon.sched.outright import outright
 from dromon.sched.place import Turning, place_now
 from dromon.sched.plan import Plan
@@ -228,7 +228,7 @@ class Pass(Entered):
         if job.duration < limit or limit == inf or self.borrowing:
             seats = place_now(plan, self.turn, job)
             if seats is not None and self.later.is_in_the_way(job):
-                self.later.catch_up()
+                self.later.ask()
                 seats = place_now(plan, self.turn, job)
             if seats is not None:
                 was_any_over = self.accounts.over > 0
@@ -359,8 +359,7 @@ class Pass(Entered):
         shape = job.shape
         if self.sought is not None or shape.plain is None:
             return False
-        shortest = min(job.duration, self.shut.get(shape, job.duration))
-        if not self.later.may_wait(shape, shortest, shape.plain.min):
+        if not self.later.may_wait(shape, job.duration, shape.plain.min):
             return False
         self.later.put_off(job, shape.plain.min)
         return True
@@ -370,8 +369,7 @@ class Pass(Entered):
         shut = self.shut
         if not shut or not is_shut(leaf, shut) or self.may_grow or not self._is_put_off(leaf):
             return False
-        most = max(shape.plain.min for shape in leaf.shapes if shape.plain is not None)
-        return self.later.passes_over(leaf, shut, PLANNED * most)
+        return self.later.passes_over(leaf, most_members(leaf, PLANNED))
 
     def _jobs_of(self, leaf: Queue) -> list[Job]:
         """Those to be planned of a queue that was passed over."""
@@ -389,9 +387,11 @@ class Pass(Entered):
         return found
 
     def _earliest(self, job: Job) -> tuple[float, list[Seat]] | None:
-        self.later.catch_up()
         if not self.cluster.policy.backfills:
             return None
+        if self.plan is self.whole:
+            return self.later.earliest(job)
+        self.later.catch_up()
         return self.plan.earliest(job)
 
     def _is_expected(self, job: Job) -> bool:

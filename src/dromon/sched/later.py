@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import inf, nextafter
 from typing import Final
 
-from dromon.sched.job import Job, Role, Shape
+from dromon.sched.job import Job, Role, Seat, Shape
 from dromon.sched.node import Node
 from dromon.sched.plan import Plan
 from dromon.sched.queues import Queue
@@ -77,10 +77,10 @@ class Later:
     def _may_wait(self, shape: Shape, role: Role, shortest: float, members: int) -> bool:
         needed = self.members + members + len(self.plan.bookings)
         known = self._before.get(shape)
-        if known is not None and known[0] <= shortest:
-            if known[1] >= needed:
+        if known is not None:
+            if known[0] <= shortest and known[1] >= needed:
                 return True
-            if known[1] < known[2] and known[3] == self._version():
+            if known[0] >= shortest and known[1] < known[2] and known[3] == self._version():
                 return False  # there are no more
         known = self._before[shape] = self._elsewhere(role, shortest, 2 * needed)
         return known[1] >= needed
@@ -175,7 +175,7 @@ class Later:
         self.waiting.append(job)
         self.members += members
 
-    def passes_over(self, leaf: Queue, shut: dict[Shape, float], members: int) -> bool:
+    def passes_over(self, leaf: Queue, members: int) -> bool:
         """Would nobody notice if all those of a queue, none of whom can start, were planned later?
         Of its jobs nothing is known but how many members they have at most."""
         if not self.is_on() or self.plan.closed:
@@ -185,7 +185,7 @@ class Later:
             self._unasked.update({role.slot_key: role for role in roles.values()})
         else:
             for shape, role in roles.items():
-                if not self._may_wait(shape, role, shut[shape], members):
+                if not self._may_wait(shape, role, leaf.shapes[shape].shortest(), members):
                     return False
         self._kinds.update({role.slot_key: role for role in roles.values()})
         self.waiting.append(leaf)
@@ -207,12 +207,78 @@ class Later:
             self.members += sum(job.shape.plain.min for job in jobs if job.shape.plain is not None)
         return True
 
+    def ask(self) -> None:
+        """Ask now about those put off without asking: whoever comes to where something is free is
+        planned, the others stay put off."""
+        if self._earlier:
+            return self.catch_up()
+        self._unfold()
+        waiting = self._no_more()
+        for job in waiting:
+            assert isinstance(job, Job)
+            role = job.shape.plain
+            assert role is not None
+            if self._may_wait(job.shape, role, job.duration, role.min):
+                self.put_off(job, role.min)
+            else:
+                found = self.earliest(job)
+                assert found is not None  # as in `_plan`
+                self.plan.book(job, *found)
+
+    def earliest(self, job: Job) -> tuple[float, list[Seat]] | None:
+        """Its planned start, beside those put off; most often it is known without planning them."""
+        found = self._certain(job)
+        if found is not None:
+            return found
+        if self.waiting or self._earlier:
+            role, begin = job.shape.plain, self._first_begin()
+            if role is not None and self.plan.end(job, self._soonest(role)) <= begin:
+                found = self.plan.earliest(job)
+                if found is not None and self.plan.end(job, found[0]) <= begin:
+                    return found  # it will have ended before any of them could start
+            self.catch_up()
+        return self.plan.earliest(job)
+
+    def _first_begin(self) -> float:
+        """None of those put off can start before this, wherever it may be."""
+        return min([self._soonest(role) for role in self._kinds.values()], default=inf)
+
+    def _soonest(self, role: Role) -> float:
+        return max(self.plan.cluster.slot_times(role).first(), self.plan.soon)
+
+    def _certain(self, job: Job) -> tuple[float, list[Seat]] | None:
+        """Where one node that has something free has room before all others: nobody put off will
+        be there, for they are elsewhere, or there only after what is free now is booked."""
+        role, plan = job.shape.plain, self.plan
+        if self._unasked or self._earlier or plan.closed or not self.is_on():
+            return None
+        if role is None or role.min > 1:
+            return None
+        first = plan.cluster.slot_times(role).soonest()
+        if first is None or first[0] <= plan.soon:
+            return None
+        time, node = first[0], plan.cluster.numbers[first[1]]
+        if self._live is None or node not in self._live:
+            return None
+        if node.number in plan.bookings:
+            end = plan.end(job, time)
+            if self.waiting and end > _free_until(node, plan):
+                return None
+            if not plan.slots(node, role, time, end):
+                return None
+        return time, plan.seat_from(role, node, time, plan.end(job, time))
+
+    def _no_more(self) -> list[Job | Queue]:
+        """Nobody is put off; who was."""
+        waiting, self.waiting, self.members = self.waiting, [], 0
+        self._unasked, self._kinds = {}, {}
+        return waiting
+
     def catch_up(self) -> None:
         """Plan them now."""
         self._unfold()
         earlier, self._earlier = self._earlier, []
-        waiting, self.waiting, self.members = self.waiting, [], 0
-        self._unasked, self._kinds = {}, {}
+        waiting = self._no_more()
         for told, jobs in earlier:
             again = self.as_before(told)
             self._plan(jobs)
@@ -240,7 +306,16 @@ class Later:
             return shortest, 0, enough, version
         taken = len(self._live) + self.leaving
         count = self.plan.nodes_before(role, offer, enough + taken) - taken
+        if count < enough and not self.leaving:
+            count = self._others_before(role, offer)
         return shortest, count, enough, version
+
+    def _others_before(self, role: Role, time: float) -> int:
+        """How many nodes have room before then that have nothing free now, one by one."""
+        times, bookings = self.plan.cluster.slot_times(role), self.plan.bookings
+        live = [node.number for node in self._live or ()]
+        first = times.numbers[: times.before(time, MANY)]
+        return len(bookings) + sum(n not in live and n not in bookings for n in first)
 
     def _offer(self, node: Node, role: Role, shortest: float) -> float:
         """From when on a member could be there, as long as others may start there too."""

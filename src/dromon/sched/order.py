@@ -260,6 +260,26 @@ def is_shut(leaf: Queue, shut: dict[Shape, float]) -> bool:
     return True
 
 
+def most_members(leaf: Queue, jobs: int) -> int:
+    """How many members so many of those who wait there have at most; each has one role."""
+    found = 0
+    for shape in sorted(leaf.shapes, key=_members, reverse=True):
+        each = _members(shape)
+        if each == 1:
+            return found + jobs
+        for line in leaf.shapes[shape].parts:
+            assert isinstance(line, Line)
+            count = min(jobs, len(line.jobs))
+            found, jobs = found + count * each, jobs - count
+            if not jobs:
+                return found
+    return found
+
+
+def _members(shape: Shape) -> int:
+    return shape.roles[0].min
+
+
 class Walks:
     """One through each leaf that was asked for."""
 

@@ -200,9 +200,16 @@ class Plan(Diary):
                     break
         if point == inf:
             return None
-        if len(nodes) == 1 and nodes[0].number not in self.bookings:
-            return point, self._one_seat(role, nodes[0], point)
-        return point, self._best_seat(role, nodes, point, self.end(job, point))
+        end = self.end(job, point)
+        if len(nodes) == 1:
+            return point, self.seat_from(role, nodes[0], point, end)
+        return point, self._best_seat(role, nodes, point, end)
+
+    def seat_from(self, role: Role, node: Node, start: float, end: float) -> list[Seat]:
+        """On this node, where there is room for one member between these times."""
+        if node.number in self.bookings:
+            return self._best_seat(role, [node], start, end)
+        return self._one_seat(role, node, start)
 
     def _fitting(self, untils: list[float], job: Job, point: float) -> int:
         """For how many members a window is long enough."""

@@ -87,6 +87,11 @@ class SlotTimes:
             return None
         return moments[0], self.numbers[0]
 
+    def first(self) -> float:
+        """When the first node has room; inf: none ever has."""
+        self.refresh()
+        return self.moments[0] if self.moments else inf
+
     def before(self, time: float, enough: int) -> int:
         """How many nodes have room before then; where it is enough, there may be more."""
         log = self.index.log
