@@ -20,9 +20,8 @@ from dromon.sched.queues import Queue
 from dromon.sched.slots import first_slot
 
 MANY: Final = 1 << 30
-# For jobs no shorter than this, how many nodes, how many would have been enough, and when this was
-# found out: see `_elsewhere`.
-Found = tuple[float, int, int, int]
+# How many nodes, how many would have been enough, and when this was found out: see `_elsewhere`.
+Found = tuple[int, int, int]
 FEW: Final = 6  # nodes with anything free; with more of them, everybody is planned at once
 
 
@@ -77,13 +76,19 @@ class Later:
     def _may_wait(self, shape: Shape, role: Role, shortest: float, members: int) -> bool:
         needed = self.members + members + len(self.plan.bookings)
         known = self._before.get(shape)
-        if known is not None:
-            if known[0] <= shortest and known[1] >= needed:
-                return True
-            if known[0] >= shortest and known[1] < known[2] and known[3] == self._version():
-                return False  # there are no more
-        known = self._before[shape] = self._elsewhere(role, shortest, 2 * needed)
-        return known[1] >= needed
+        # Asked for the shortest of all who wait, so that one answer serves most; else for this one.
+        if known is None or (known[0] < needed and not self._is_all(known)):
+            least = shape.crowd.shortest()
+            known = self._before[shape] = self._elsewhere(role, least, 2 * needed)
+        if known[0] >= needed:
+            return True
+        if not known[2] or shortest <= shape.crowd.shortest():
+            return False
+        return self._elsewhere(role, shortest, needed)[0] >= needed
+
+    def _is_all(self, known: Found) -> bool:
+        """There are no more."""
+        return known[0] < known[1] and known[2] == self._version()
 
     def asks_nothing(self) -> bool:
         """Whoever may wait here can be planned, for everything ends and no device is held by
@@ -137,7 +142,7 @@ class Later:
             if node.mask.bit_count() >= gpus:
                 for other in unasked.values():
                     if first_slot(node, other) < end and (
-                        self._elsewhere(other, 0.0, self.members)[1] < self.members
+                        self._elsewhere(other, 0.0, self.members)[0] < self.members
                     ):
                         return True
         return False
@@ -301,14 +306,14 @@ class Later:
         for node in self._live:
             offer = min(offer, self._offer(node, role, shortest))
         if offer == inf and not cluster.endless and not cluster.hindered:
-            return shortest, MANY, enough, version  # each has its time somewhere, and never here
+            return MANY, enough, version  # each has its time somewhere, and never here
         if offer <= self.plan.soon:
-            return shortest, 0, enough, version
+            return 0, enough, version
         taken = len(self._live) + self.leaving
         count = self.plan.nodes_before(role, offer, enough + taken) - taken
         if count < enough and not self.leaving:
             count = self._others_before(role, offer)
-        return shortest, count, enough, version
+        return count, enough, version
 
     def _others_before(self, role: Role, time: float) -> int:
         """How many nodes have room before then that have nothing free now, one by one."""

@@ -34,6 +34,10 @@ def place_in(jobs: list[Job], job: Job) -> int:
             return at
         if at == NEAR:
             break
+    if jobs[0].priority == jobs[-1].priority:
+        at = bisect_left(jobs, job.seq, NEAR, key=_SEQ)
+        if jobs[at] is job:
+            return at
     return bisect_left(jobs, job)
 
 
