@@ -1,26 +1,29 @@
-"""The commonest decision on a full cluster, told without a pass: one job takes all that is free.
+"""The commonest decisions on a full cluster, told without a pass: one job takes what is free, or
+nobody can.
 
-Only one node has anything free, and whoever is first in order of those that fit there takes all of
-it; so nobody else can start. Those ahead of it would get planned starts: it is enough to know that
-none of these can come to that node before the job has ended. Whatever else may be so is left to a
-pass: what is told here is what a pass would find.
+Few nodes have anything free. Jobs that fit there are looked at in order; those ahead of them would
+get planned starts, of which it is enough to know until when they leave free what is free now
+(`vacancy`). Whatever cannot be told for certain is left to a pass: what is told here is what a pass
+would find.
 """
 
-from bisect import bisect_right
-from math import inf, nextafter
+from collections.abc import Iterator
+from math import inf, ulp
 from operator import attrgetter
 from typing import Final
 
 from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Refuse, Start
+from dromon.sched.index import fits
 from dromon.sched.job import Job, Role, Shape
 from dromon.sched.node import Node
 from dromon.sched.order import PLANNED
 from dromon.sched.queues import Member, Queue
 from dromon.sched.rules import ROOT
-from dromon.sched.slots import first_slot
 from dromon.sched.turns import NOBODY
+from dromon.sched.vacancy import Ahead, Vacancy
 
+FEW: Final = 3  # nodes with anything free
 _SEQ: Final = attrgetter("seq")
 
 
@@ -34,20 +37,197 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
     refusals = tuple([Refuse(id, why) for id, why in cluster.refused.items()])
     if not index.most or not accounts.waiting_shapes:
         return refusals  # everybody else asks for a device, and none is free
-    node = index.only()
-    leaf = _first_leaf(accounts.tree[ROOT])
-    if node is None or leaf is None or leaf.rule.aging:
+    nodes = index.with_some(FEW)
+    if not nodes:
         return None
-    job = _first(leaf, accounts.larger(index.most))
-    if job is None or not _takes_all(job, node) or accounts.cap(job, now) is not None:
+    found = Sight(cluster, nodes, now).find()
+    if found is UNSURE:
         return None
-    ahead = _ahead(cluster, leaf, job, now)
-    if ahead and _may_come(cluster, node, ahead, now + job.duration, now):
-        return None
-    seats, placement = node.give_one(job.shape.roles[0], node.mask)
+    job, node = found.job, found.node
+    if job is None or node is None:
+        return refusals
+    role = job.shape.roles[0]
+    chosen = node.lowest(node.mask & node.kind_mask(role.kind), role.gpus)
+    seats, placement = node.give_one(role, chosen)
     cluster.occupy(job, placement, now, seats)
     cluster.leave(job, placement, now)
     return (*refusals, Start(job.id, placement))
+
+
+class Found:
+    """Who starts where, and nobody else does; or one of those below."""
+
+    __slots__ = ("job", "node")
+
+    def __init__(self, job: Job | None = None, node: Node | None = None) -> None:
+        self.job = job
+        self.node = node
+
+
+NOBODY_CAN: Final = Found()
+UNSURE: Final = Found()
+NONE_HERE: Final = Found()  # nobody of this queue; others may
+
+
+class Sight:
+    """What can be told of one decision. `until`: whoever starts must have ended by then."""
+
+    __slots__ = ("accounts", "ahead", "cluster", "larger", "now", "until", "vacancies")
+
+    def __init__(self, cluster: Cluster, nodes: list[Node], now: float) -> None:
+        self.cluster = cluster
+        self.accounts = cluster.accounts
+        self.now = now
+        self.until = inf
+        self.ahead = Ahead(cluster, now)
+        self.vacancies = [Vacancy(node, self.ahead) for node in nodes]
+        # For whom no node has devices enough.
+        self.larger = cluster.accounts.larger(cluster.index.most)
+
+    def find(self) -> Found:
+        root = self.accounts.tree[ROOT]
+        first = _first_leaf(root)
+        if first is None:
+            return UNSURE
+        found = self._in_leaf(first)
+        if found is NONE_HERE:
+            for leaf in _leaves(root):
+                if leaf is not first:
+                    found = self._in_leaf(leaf)
+                    if found is not NONE_HERE:
+                        break
+        return UNSURE if found is NONE_HERE else found
+
+    def _in_leaf(self, leaf: Queue) -> Found:
+        if leaf.rule.aging:
+            return UNSURE
+        known = 0  # of those ahead
+        while True:
+            job = self._first(leaf)
+            if job is None and len(leaf.levels) > 1:
+                return UNSURE
+            ahead = self._before(leaf, job)
+            for other in ahead[known:]:
+                self.ahead.add(other)
+            known = len(ahead)
+            if job is None:
+                return NONE_HERE if self._may_anybody() else NOBODY_CAN
+            found = self._place(job)
+            if found is not NONE_HERE:
+                return found
+
+    def _may_anybody(self) -> bool:
+        """Is there somebody for whom there is room, and who ends in time?"""
+        return any(
+            self.now + shape.crowd.shortest() <= self.until
+            for shape in self.accounts.waiting_shapes if shape not in self.larger
+        )  # fmt: skip
+
+    def _first(self, leaf: Queue) -> Job | None:
+        """The first, of those of the highest priority, for whom there may be room."""
+        priority, larger = max(leaf.levels), self.larger
+        kinds = [(priority, shape) for shape in leaf.shapes if shape not in larger]
+        users, below = leaf.in_turn()[priority], _longest(self.now, self.until)
+        if not kinds:
+            return None
+        for share in users.shares:
+            found: Job | None = None
+            for member in users.equals[share].whose:  # users of the same share take turns
+                if found is not None and member.age > found.seq:
+                    break
+                for kind in kinds:
+                    line = member.lines.get(kind)
+                    if line is not None:
+                        at = 0 if below == inf else line.next_below(0, below)
+                        if at >= 0 and (found is None or line.jobs[at].seq < found.seq):
+                            found = line.jobs[at]
+            if found is not None:
+                return found
+        return None
+
+    def _before(self, leaf: Queue, job: Job | None) -> list[Job]:
+        """Those before it (None: all) who would be planned: the first few whom no cap holds."""
+        priority = max(leaf.levels)
+        own = -1.0 if job is None or job.member is None else job.member.share
+        users, found = leaf.in_turn()[priority], []
+        free: dict[tuple[Member, Shape], bool] = {}  # whether no cap holds such jobs
+        for share in users.shares:
+            is_last, room = share == own, PLANNED - len(found)
+            until = job.seq if is_last and job is not None else NOBODY
+            group: list[Job] = []
+            for user in users.equals[share].whose:  # users of the same share take turns
+                if user.age >= until:
+                    break
+                count = 0
+                for one in user.jobs:
+                    if one.seq >= until or one.priority != priority or count == room:
+                        break
+                    key = (user, one.shape)
+                    is_free = free.get(key)
+                    if is_free is None:
+                        is_free = free[key] = self.accounts.cap(one, self.now) is None
+                    if is_free:
+                        group.append(one)
+                        count += 1
+                if len(group) > count:
+                    group.sort(key=_SEQ)
+                    if len(group) > room:
+                        del group[room:]
+                        until = group[-1].seq
+            found += group
+            if is_last or len(found) == PLANNED:
+                break
+        return found
+
+    def _place(self, job: Job) -> Found:
+        """Where it can start; it is blocked where all is taken before it has ended."""
+        role = job.shape.roles[0]
+        if role.min > 1 or job.shape.can_grow or self.accounts.cap(job, self.now) is not None:
+            return UNSURE
+        end, until = self.now + job.duration, -inf
+        chosen: Vacancy | None = None
+        for vacancy in self.vacancies:
+            node = vacancy.node
+            has_room = node.mask.bit_count() >= role.gpus
+            if has_room and not _suits(node, role):
+                return UNSURE
+            vacancy.look(end if has_room else inf)
+            if has_room and end <= vacancy.stop:
+                if chosen is not None or end > vacancy.doubt:
+                    return UNSURE
+                chosen = vacancy
+            until = max(until, vacancy.stop)
+        if chosen is None:
+            self.until = until
+            return NONE_HERE if until < end else UNSURE  # else it would be found again
+        return UNSURE if self._may_follow(chosen, role.gpus) else Found(job, chosen.node)
+
+    def _may_follow(self, chosen: Vacancy, gpus: int) -> bool:
+        """Once so much of one is taken, could somebody else start?"""
+        for vacancy in self.vacancies:
+            left = vacancy.node.mask.bit_count() - (gpus if vacancy is chosen else 0)
+            if left:
+                vacancy.look(inf)
+                larger = self.accounts.larger(left)
+                for shape in self.accounts.waiting_shapes:
+                    if shape not in larger and self.now + shape.crowd.shortest() <= vacancy.stop:
+                        return True
+        return False
+
+
+def _suits(node: Node, role: Role) -> bool:
+    """May a member be there, for whom it has devices enough?"""
+    return role.is_bare or (
+        (role.label is None or role.label in node.labels) and fits(node, role)
+    )  # fmt: skip
+
+
+def _longest(now: float, until: float) -> float:
+    """Whoever is shorter than this has ended by then."""
+    longest = until - now
+    while now + longest <= until < inf:
+        longest += ulp(until)
+    return longest
 
 
 def _first_leaf(queue: Queue) -> Queue | None:
@@ -60,116 +240,13 @@ def _first_leaf(queue: Queue) -> Queue | None:
     return queue
 
 
-def _first(leaf: Queue, larger: dict[Shape, float]) -> Job | None:
-    """The first, of those of the highest priority, for whom a node has devices enough."""
-    priority = max(leaf.levels)
-    users = leaf.in_turn()[priority]
-    kinds = [(priority, shape) for shape in leaf.shapes if shape not in larger]
-    for share in users.shares:
-        found: Job | None = None
-        for member in users.equals[share].whose:  # users of the same share take turns
-            if found is not None and member.age > found.seq:
-                break
-            for kind in kinds:
-                line = member.lines.get(kind)
-                if line is not None:
-                    first = line.jobs[0]
-                    if found is None or first.seq < found.seq:
-                        found = first
-        if found is not None:
-            return found
-    return None
-
-
-def _ahead(cluster: Cluster, leaf: Queue, job: Job, now: float) -> list[Job]:
-    """Those before it who would be planned: the first few whom no cap holds."""
-    member, priority = job.member, job.priority
-    assert member is not None
-    users = leaf.in_turn()[priority]
-    ahead: list[Job] = []
-    free: dict[tuple[Member, Shape], bool] = {}  # whether no cap holds such jobs
-    for share in users.shares:
-        is_last, room = share == member.share, PLANNED - len(ahead)
-        found: list[Job] = []
-        until = job.seq if is_last else NOBODY
-        for user in users.equals[share].whose:  # users of the same share take turns
-            if user.age >= until:
-                break
-            count = 0
-            for one in user.jobs:
-                if one.seq >= until or one.priority != priority or count == room:
-                    break
-                key = (user, one.shape)
-                is_free = free.get(key)
-                if is_free is None:
-                    is_free = free[key] = cluster.accounts.cap(one, now) is None
-                if is_free:
-                    found.append(one)
-                    count += 1
-            if len(found) > count:
-                found.sort(key=_SEQ)
-                if len(found) > room:
-                    del found[room:]
-                    until = found[-1].seq
-        ahead += found
-        if is_last or len(ahead) == PLANNED:
-            break
-    return ahead
-
-
-def _takes_all(job: Job, node: Node) -> bool:
-    """Is it one member, for whom there is just what the node has free?"""
-    role = job.shape.plain
-    if role is None or role.min != 1 or job.shape.can_grow:
-        return False
-    mask = node.mask
-    if mask.bit_count() != role.gpus:
-        return False
-    return role.is_bare or (
-        node.cpus >= role.cpus and node.memory >= role.memory
-        and (role.label is None or role.label in node.labels)
-        and mask & node.kind_mask(role.kind) == mask
-    )  # fmt: skip
-
-
-def _may_come(cluster: Cluster, node: Node, ahead: list[Job], end: float, now: float) -> bool:
-    """Could a planned start of those ahead be there before this time? Not where for each of them
-    more other nodes have room sooner than those before it can take."""
-    needed: dict[tuple[object, ...], int] = {}
-    roles: dict[tuple[object, ...], Role] = {}
-    members = 0
-    for job in ahead:
-        role = job.shape.roles[0]
-        members += role.min
-        roles[role.slot_key], needed[role.slot_key] = role, members
-    for kind, role in roles.items():
-        first = first_slot(node, role)
-        if first < end and (
-            first <= nextafter(now, inf)
-            or cluster.slot_times(role).before(first, needed[kind]) < needed[kind]
-        ):
-            return not _are_elsewhere(cluster, node, ahead, end, now)
-    return False
-
-
-def _are_elsewhere(cluster: Cluster, node: Node, ahead: list[Job], end: float, now: float) -> bool:
-    """The same, looked at more closely: each takes nodes that have room soonest for its kind, or
-    some that those before it may have taken."""
-    taken: set[int] = set()
-    for job in ahead:
-        role = job.shape.roles[0]
-        times, first = cluster.slot_times(role), first_slot(node, role)
-        times.refresh()
-        moments, numbers = times.moments, times.numbers
-        at, missing, last = 0, role.min, nextafter(now, inf)
-        if first <= last:
-            return False
-        while missing and at < len(numbers):
-            if numbers[at] not in taken:
-                missing -= 1
-                last = max(last, moments[at])
-            at += 1
-        if (missing or last >= first) and first < end:
-            return False
-        taken.update(numbers[: bisect_right(moments, last)])
-    return True
+def _leaves(queue: Queue) -> Iterator[Queue]:
+    """Those in which somebody waits, in turn."""
+    if not queue.children:
+        yield queue
+        return
+    turns = queue.order
+    turns.settle()
+    for share in turns.shares:
+        for child in turns.equals[share].whose:
+            yield from _leaves(child)
