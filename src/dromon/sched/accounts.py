@@ -136,6 +136,7 @@ class Accounts:
                 self._larger.clear()
                 self.others += not shape.is_simple
             crowd = leaf.shapes[shape] = Crowd(shape.crowd)
+            leaf.largest = None
         line = member.lines[(priority, shape)] = Line(shape, priority, job.user, crowd)
         self.lines[(job.queue, job.user, priority, shape)] = line
         return line
@@ -148,6 +149,7 @@ class Accounts:
         crowd = leaf.shapes[shape]
         if not crowd.parts:
             del leaf.shapes[shape]
+            leaf.largest = None
             crowd.dissolve()
             if not shape.crowd.parts:
                 del self.waiting_shapes[shape]
@@ -301,6 +303,15 @@ class Accounts:
                 if text is not None:
                     return text
         return self._own_cap(job, asked, now, jobs, coming) if self.keeps_books else None
+
+    def holds_nobody(self, leaf: Queue, user: Member) -> bool:
+        """No cap can hold any job that this user has waiting there; False: some may."""
+        if self.keeps_books:
+            return False
+        for queue in leaf.capped:
+            if queue.has_rare_caps or not queue.keeps_limits(user.name, leaf.largest_demand()):
+                return False
+        return True
 
     def _own_cap(
         self, job: Job, asked: Demand, now: float, jobs: int, coming: Sequence[Job]

@@ -72,13 +72,17 @@ NONE_HERE: Final = Found()  # nobody of this queue; others may
 class Sight:
     """What can be told of one decision. `until`: whoever starts must have ended by then."""
 
-    __slots__ = ("accounts", "ahead", "cluster", "larger", "now", "until", "vacancies")
+    __slots__ = (
+        "accounts", "ahead", "cluster", "larger", "now", "unheld", "until",
+        "vacancies",
+    )  # fmt: skip
 
     def __init__(self, cluster: Cluster, nodes: list[Node], now: float) -> None:
         self.cluster = cluster
         self.accounts = cluster.accounts
         self.now = now
         self.until = inf
+        self.unheld: dict[tuple[Member, Shape], bool] = {}  # whether no cap holds such jobs
         self.ahead = Ahead(cluster, now)
         self.vacancies = [Vacancy(node, self.ahead) for node in nodes]
         # For whom no node has devices enough.
@@ -107,8 +111,7 @@ class Sight:
             if job is None and len(leaf.levels) > 1:
                 return UNSURE
             ahead = self._before(leaf, job)
-            for other in ahead[known:]:
-                self.ahead.add(other)
+            self.ahead.add(ahead[known:] if known else ahead)
             known = len(ahead)
             if job is None:
                 return NONE_HERE if self._may_anybody() else NOBODY_CAN
@@ -149,8 +152,8 @@ class Sight:
         """Those before it (None: all) who would be planned: the first few whom no cap holds."""
         priority = max(leaf.levels)
         own = -1.0 if job is None or job.member is None else job.member.share
-        users, found = leaf.in_turn()[priority], []
-        free: dict[tuple[Member, Shape], bool] = {}  # whether no cap holds such jobs
+        users = leaf.in_turn()[priority]
+        found: list[Job] = []
         for share in users.shares:
             is_last, room = share == own, PLANNED - len(found)
             until = job.seq if is_last and job is not None else NOBODY
@@ -158,15 +161,11 @@ class Sight:
             for user in users.equals[share].whose:  # users of the same share take turns
                 if user.age >= until:
                     break
-                count = 0
+                count, is_free = 0, self.accounts.holds_nobody(leaf, user)
                 for one in user.jobs:
                     if one.seq >= until or one.priority != priority or count == room:
                         break
-                    key = (user, one.shape)
-                    is_free = free.get(key)
-                    if is_free is None:
-                        is_free = free[key] = self.accounts.cap(one, self.now) is None
-                    if is_free:
+                    if is_free or self._is_unheld(user, one):
                         group.append(one)
                         count += 1
                 if len(group) > count:
@@ -177,6 +176,13 @@ class Sight:
             found += group
             if is_last or len(found) == PLANNED:
                 break
+        return found
+
+    def _is_unheld(self, user: Member, job: Job) -> bool:
+        key = (user, job.shape)
+        found = self.unheld.get(key)
+        if found is None:
+            found = self.unheld[key] = self.accounts.cap(job, self.now) is None
         return found
 
     def _place(self, job: Job) -> Found:
@@ -191,6 +197,11 @@ class Sight:
             has_room = node.mask.bit_count() >= role.gpus
             if has_room and not _suits(node, role):
                 return UNSURE
+            if has_room and vacancy.is_clear(end):
+                if chosen is not None:
+                    return UNSURE
+                chosen = vacancy
+                continue
             vacancy.look(end if has_room else inf)
             if has_room and end <= vacancy.stop:
                 if chosen is not None or end > vacancy.doubt:

@@ -128,7 +128,7 @@ class Queue(Party):
     __slots__ = (
         "_ages", "_eldest", "_misplaced", "_turns", "above", "capped", "children", "deserved",
         "fixed", "guarantee", "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps",
-        "ledgers", "levels", "limit", "limits", "longest", "lower", "members", "name", "newest",
+        "largest", "ledgers", "levels", "limit", "limits", "longest", "lower", "members", "name", "newest",
         "number", "order", "parent", "past", "path", "queued", "rule", "running", "shapes",
         "takes_firm", "usage", "user_limit", "weights",
     )  # fmt: skip
@@ -144,6 +144,7 @@ class Queue(Party):
         self.members: dict[str, Member] = {}
         self.levels: dict[int, int] = {}  # priority -> how many wait
         self.shapes: dict[Shape, Crowd] = {}  # shape -> who waits
+        self.largest: Demand | None = None  # see `largest_demand`
         self.is_over = False  # holds more of something than it deserves
         self.lower: dict[int, int] = {}  # priority -> how many run that may be sent away
         self.jobs: dict[str, Job] = {}  # those that hold something
@@ -207,6 +208,16 @@ class Queue(Party):
             if half_life:
                 found.past = Past(half_life)
         return found
+
+    def largest_demand(self) -> Demand:
+        """Of each resource, the most that anybody asks who waits here."""
+        if self.largest is None:
+            self.largest = {}
+            for shape in self.shapes:
+                for resource, amount in shape.demand.items():
+                    if amount > self.largest.get(resource, 0):
+                        self.largest[resource] = amount
+        return self.largest
 
     def keeps_limits(self, user: str, asked: Demand) -> bool:
         """May the queue, and this user in it, have so much more?"""

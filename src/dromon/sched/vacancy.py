@@ -16,20 +16,25 @@ from dromon.sched.slots import counted, first_slot
 class Ahead:
     """Those who are planned before somebody, in order; none of them fits anywhere now."""
 
-    __slots__ = ("_lasts", "_taken", "cluster", "jobs", "members", "soon")
+    __slots__ = ("_lasts", "_taken", "cluster", "jobs", "members", "needed", "now", "soon")
 
     def __init__(self, cluster: Cluster, now: float) -> None:
         self.cluster = cluster
+        self.now = now
         self.soon = nextafter(now, inf)
         self.jobs: list[Job] = []
         self.members: list[int] = []  # of all up to each
+        self.needed: dict[Shape, int] = {}  # of all up to the last of that shape
         self._lasts: list[float] = []  # see `starts_by`
         self._taken: set[int] = set()  # nodes that these may have taken
 
-    def add(self, job: Job) -> None:
-        before = self.members[-1] if self.members else 0
-        self.jobs.append(job)
-        self.members.append(before + job.shape.roles[0].min)
+    def add(self, jobs: list[Job]) -> None:
+        count = self.members[-1] if self.members else 0
+        for job in jobs:
+            count += job.shape.roles[0].min
+            self.members.append(count)
+            self.needed[job.shape] = count
+        self.jobs += jobs
 
     def starts_by(self, at: int) -> float:
         """When one of them will have started at the latest: each takes nodes that have room soonest
@@ -65,6 +70,19 @@ class Vacancy:
         self._firsts: dict[Shape, float] = {}  # from when on such a member could be here
         self._before: dict[Shape, int] = {}  # so many other nodes, at least, have room sooner
 
+    def is_clear(self, end: float) -> bool:
+        """None of those ahead is here before this, as can be seen at a glance."""
+        ahead, node = self.ahead, self.node
+        for shape, needed in ahead.needed.items():
+            role = shape.roles[0]
+            first = first_slot(node, role)
+            if first < end:
+                if first <= ahead.soon:
+                    return False
+                if ahead.cluster.slot_times(role).before(first, needed) < needed:
+                    return False
+        return True
+
     def look(self, horizon: float) -> None:
         """At those ahead; what comes after the horizon may stay in doubt."""
         jobs = self.ahead.jobs
@@ -75,7 +93,7 @@ class Vacancy:
                 first = self._firsts[job.shape] = first_slot(self.node, job.shape.roles[0])
             if first >= self.stop or first >= self.doubt:
                 continue
-            if first + job.duration > self.stop:
+            if max(first, self.ahead.now) + job.duration > self.stop:
                 continue  # it would still be here when all is taken
             if first >= horizon:
                 self.doubt = first
