@@ -20,7 +20,7 @@ from dromon.sched.node import Node
 from dromon.sched.order import PLANNED
 from dromon.sched.queues import Member, Queue
 from dromon.sched.rules import ROOT
-from dromon.sched.turns import NOBODY
+from dromon.sched.turns import NOBODY, Turns
 from dromon.sched.vacancy import Ahead, Vacancy
 
 FEW: Final = 3  # nodes with anything free
@@ -37,7 +37,8 @@ def outright(cluster: Cluster, now: float) -> tuple[Decision, ...] | None:
     refusals = tuple([Refuse(id, why) for id, why in cluster.refused.items()])
     if not index.most or not accounts.waiting_shapes:
         return refusals  # everybody else asks for a device, and none is free
-    nodes = index.with_some(FEW)
+    only = index.only()
+    nodes = [only] if only is not None else index.with_some(FEW)
     if not nodes:
         return None
     found = Sight(cluster, nodes, now).find()
@@ -105,12 +106,13 @@ class Sight:
     def _in_leaf(self, leaf: Queue) -> Found:
         if leaf.rule.aging:
             return UNSURE
-        known = 0  # of those ahead
+        priority, known = max(leaf.levels), 0  # so many of those ahead
+        users = leaf.in_turn()[priority]
         while True:
-            job = self._first(leaf)
+            job = self._first(leaf, users, priority)
             if job is None and len(leaf.levels) > 1:
                 return UNSURE
-            ahead = self._before(leaf, job)
+            ahead = self._before(leaf, users, priority, job)
             self.ahead.add(ahead[known:] if known else ahead)
             known = len(ahead)
             if job is None:
@@ -126,13 +128,13 @@ class Sight:
             for shape in self.accounts.waiting_shapes if shape not in self.larger
         )  # fmt: skip
 
-    def _first(self, leaf: Queue) -> Job | None:
-        """The first, of those of the highest priority, for whom there may be room."""
-        priority, larger = max(leaf.levels), self.larger
+    def _first(self, leaf: Queue, users: Turns[Member], priority: int) -> Job | None:
+        """The first for whom there may be room."""
+        larger = self.larger
         kinds = [(priority, shape) for shape in leaf.shapes if shape not in larger]
-        users, below = leaf.in_turn()[priority], _longest(self.now, self.until)
         if not kinds:
             return None
+        below = inf if self.until == inf else _longest(self.now, self.until)
         for share in users.shares:
             found: Job | None = None
             for member in users.equals[share].whose:  # users of the same share take turns
@@ -148,34 +150,48 @@ class Sight:
                 return found
         return None
 
-    def _before(self, leaf: Queue, job: Job | None) -> list[Job]:
+    def _before(
+        self, leaf: Queue, users: Turns[Member], priority: int, job: Job | None
+    ) -> list[Job]:
         """Those before it (None: all) who would be planned: the first few whom no cap holds."""
-        priority = max(leaf.levels)
-        own = -1.0 if job is None or job.member is None else job.member.share
-        users = leaf.in_turn()[priority]
+        member = None if job is None else job.member
         found: list[Job] = []
         for share in users.shares:
-            is_last, room = share == own, PLANNED - len(found)
+            is_last, room = member is not None and share == member.share, PLANNED - len(found)
             until = job.seq if is_last and job is not None else NOBODY
             group: list[Job] = []
             for user in users.equals[share].whose:  # users of the same share take turns
                 if user.age >= until:
                     break
-                count, is_free = 0, self.accounts.holds_nobody(leaf, user)
-                for one in user.jobs:
-                    if one.seq >= until or one.priority != priority or count == room:
-                        break
-                    if is_free or self._is_unheld(user, one):
-                        group.append(one)
-                        count += 1
-                if len(group) > count:
-                    group.sort(key=_SEQ)
-                    if len(group) > room:
-                        del group[room:]
-                        until = group[-1].seq
+                own = self._of_user(leaf, user, priority, until, room)
+                if not group:
+                    group = own
+                    continue
+                group += own
+                group.sort(key=_SEQ)
+                if len(group) > room:
+                    del group[room:]
+                    until = group[-1].seq
             found += group
             if is_last or len(found) == PLANNED:
                 break
+        return found
+
+    def _of_user(
+        self, leaf: Queue, user: Member, priority: int, until: int, room: int
+    ) -> list[Job]:
+        """The first few that came before that."""
+        if self.accounts.holds_nobody(leaf, user):
+            first = user.jobs[:room]
+            if first[-1].priority == priority and first[-1].seq < until:
+                return first
+            return [one for one in first if one.priority == priority and one.seq < until]
+        found: list[Job] = []
+        for one in user.jobs:
+            if one.seq >= until or one.priority != priority or len(found) == room:
+                break
+            if self._is_unheld(user, one):
+                found.append(one)
         return found
 
     def _is_unheld(self, user: Member, job: Job) -> bool:
@@ -211,7 +227,10 @@ class Sight:
         if chosen is None:
             self.until = until
             return NONE_HERE if until < end else UNSURE  # else it would be found again
-        return UNSURE if self._may_follow(chosen, role.gpus) else Found(job, chosen.node)
+        is_all = len(self.vacancies) == 1 and chosen.node.mask.bit_count() == role.gpus
+        if not is_all and self._may_follow(chosen, role.gpus):
+            return UNSURE
+        return Found(job, chosen.node)
 
     def _may_follow(self, chosen: Vacancy, gpus: int) -> bool:
         """Once so much of one is taken, could somebody else start?"""

@@ -128,9 +128,9 @@ class Queue(Party):
     __slots__ = (
         "_ages", "_eldest", "_misplaced", "_turns", "above", "capped", "children", "deserved",
         "fixed", "guarantee", "has_caps", "has_door", "has_rare_caps", "is_over", "jobs", "keeps",
-        "largest", "ledgers", "levels", "limit", "limits", "longest", "lower", "members", "name", "newest",
-        "number", "order", "parent", "past", "path", "queued", "rule", "running", "shapes",
-        "takes_firm", "usage", "user_limit", "weights",
+        "largest", "ledgers", "levels", "limit", "limits", "longest", "lower", "members", "name",
+        "newest", "number", "order", "parent", "past", "path", "queued", "rule", "running",
+        "shapes", "takes_firm", "usage", "user_limit", "weights",
     )  # fmt: skip
 
     def __init__(self, rule: QueueRule, parent: "Queue | None", number: int) -> None:

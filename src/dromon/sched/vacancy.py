@@ -16,24 +16,27 @@ from dromon.sched.slots import counted, first_slot
 class Ahead:
     """Those who are planned before somebody, in order; none of them fits anywhere now."""
 
-    __slots__ = ("_lasts", "_taken", "cluster", "jobs", "members", "needed", "now", "soon")
+    __slots__ = ("_lasts", "_taken", "cluster", "count", "jobs", "members", "needed", "now", "soon")
 
     def __init__(self, cluster: Cluster, now: float) -> None:
         self.cluster = cluster
         self.now = now
         self.soon = nextafter(now, inf)
         self.jobs: list[Job] = []
+        self.count = 0  # of their members
         self.members: list[int] = []  # of all up to each
         self.needed: dict[Shape, int] = {}  # of all up to the last of that shape
         self._lasts: list[float] = []  # see `starts_by`
         self._taken: set[int] = set()  # nodes that these may have taken
 
     def add(self, jobs: list[Job]) -> None:
-        count = self.members[-1] if self.members else 0
+        count, members, needed = self.count, self.members, self.needed
         for job in jobs:
-            count += job.shape.roles[0].min
-            self.members.append(count)
-            self.needed[job.shape] = count
+            shape = job.shape
+            count += shape.roles[0].min
+            members.append(count)
+            needed[shape] = count
+        self.count = count
         self.jobs += jobs
 
     def starts_by(self, at: int) -> float:
