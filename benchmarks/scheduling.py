@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from heapq import heappop, heappush
 from types import BuiltinFunctionType
 
@@ -27,6 +28,7 @@ from dromon.sched.rules import QueueRule, Rules
 
 PER_NODE = 8
 QUEUES, USERS = 50, 20
+LONG = 200_000  # steps
 
 
 def drawn(seed: int) -> Iterator[tuple[int, float]]:
@@ -149,22 +151,41 @@ class Bench:
 
 def steady(folder: str) -> Iterator[Bar]:
     """1,250 nodes of 8 GPUs, 100,000 waiting, one end and one arrival in each step. Where there is
-    a C compiler, beside it the same source compiled: each has its round while the other waits."""
+    a C compiler, beside it the same source compiled: each has its round while the other waits.
+
+    Then the same once more after many steps, when large jobs have gathered at the heads of the
+    queues and wait for their planned starts."""
     bench, hindrance = full(), compiled.hindrance()
+    with nullcontext() if hindrance else _Compiled() as other:
+        rates, faster = _rounds(bench, other, 0)
+        shown: dict[str, float | str] = {"compiled": hindrance or "below"}
+        shown |= {"busy": bench.busy(), "waiting": len(bench.cluster.jobs)}
+        yield Bar("decisions per CPU-second, full cluster", statistics.median(rates), 20_000.0,
+                  "/s", at_least=True, detail=shown)  # fmt: skip
+        if faster:
+            yield Bar("the same, compiled by mypyc", statistics.median(faster), 50_000.0, "/s",
+                      at_least=True, detail={"pure": statistics.median(rates)})  # fmt: skip
+        later, faster_later = _rounds(bench, other, LONG)
+    pairs = {"pure": (rates, later), "compiled": (faster, faster_later)}
+    for name, (before, after) in pairs.items():
+        if before:
+            first, then = statistics.median(before), statistics.median(after)
+            yield Bar(f"cost of a decision {LONG:,} steps later, {name}", first / then, 2.0, "x",
+                      detail={"/s at first": first, "/s then": then})  # fmt: skip
+
+
+def _rounds(bench: Bench, other: "_Compiled | None", after: int) -> tuple[list[float], list[float]]:
+    """Decisions per second of each, round by round, after so many steps."""
+    for _ in range(after):
+        bench.step()
+    if other is not None:
+        other.go_on(after)
     rates, faster = [], []
-    if hindrance is None:
-        with _Compiled() as other:
-            for _ in range(5):
-                rates.append(1 / bench.rate(4000))
-                faster.append(other.round())
-    else:
-        rates = [1 / bench.rate(4000) for _ in range(5)]
-    shown = {"busy": bench.busy(), "waiting": len(bench.cluster.jobs)}
-    yield Bar("decisions per CPU-second, full cluster", statistics.median(rates), 20_000.0, "/s",
-              at_least=True, detail={**shown, "compiled": hindrance or "below"})  # fmt: skip
-    if faster:
-        yield Bar("the same, compiled by mypyc", statistics.median(faster), 50_000.0, "/s",
-                  at_least=True, detail={"pure": statistics.median(rates)})  # fmt: skip
+    for _ in range(5):
+        rates.append(1 / bench.rate(4000))
+        if other is not None:
+            faster.append(other.round())
+    return rates, faster
 
 
 def full() -> Bench:
@@ -182,12 +203,18 @@ class _Compiled:
         )  # fmt: skip
         return self
 
+    def go_on(self, steps: int) -> None:
+        self._ask(f"step {steps}")
+
     def round(self) -> float:
+        return float(self._ask("rate 4000"))
+
+    def _ask(self, what: str) -> str:
         assert self.child.stdin is not None
         assert self.child.stdout is not None
-        self.child.stdin.write("again\n")
+        self.child.stdin.write(what + "\n")
         self.child.stdin.flush()
-        return float(self.child.stdout.readline())
+        return self.child.stdout.readline()
 
     def __exit__(self, *_: object) -> None:
         self.child.communicate()
@@ -246,11 +273,17 @@ ALL: dict[str, Callable[[str], Iterator[Bar]]] = {"scheduling": scheduling}
 
 
 def main() -> None:
-    """For `_Compiled`: a round for each line that comes in."""
+    """For `_Compiled`: does what each line says that comes in."""
     assert isinstance(decide, BuiltinFunctionType), "not compiled"
     bench = full()
-    for _ in sys.stdin:
-        print(1 / bench.rate(4000), flush=True)
+    for line in sys.stdin:
+        what, count = line.split()
+        if what == "step":
+            for _ in range(int(count)):
+                bench.step()
+            print(flush=True)
+        else:
+            print(1 / bench.rate(int(count)), flush=True)
 
 
 if __name__ == "__main__":

@@ -50,3 +50,11 @@ def test_of_a_long_list_no_cluster_is_asked_for_reasons():
     api = Slow(jobs)
     api.answered.set()
     assert reasons(jobs, api) == {}
+
+
+def test_a_job_that_was_sent_away_has_nobody_ready_and_does_not_run():
+    running = ps.row(make_status(1, "gang", state="running", members=2), "", 100.0)
+    waits = ps.row(make_status(1, "gang", state="queued", members=2), "", 100.0)
+    assert (running[4], waits[4]) == ("2/2", "0/2")
+    assert running[7] != "-"
+    assert waits[7] == "-"

@@ -167,8 +167,10 @@ def waits_for(job: JobStatus, api: Api) -> str:
 
 def row(job: JobStatus, note: str, now: float) -> list[Cell]:
     members = newest_runs(job)
-    ready = sum(m.state in UP for m in members.values())
-    ran = ran_for(job, now)
+    # Sent away and waiting anew: what its members did before says nothing of now.
+    waits = job.state == "queued"
+    ready = 0 if waits else sum(m.state in UP for m in members.values())
+    ran = None if waits else ran_for(job, now)
     return [
         str(job.number) if job.on == "local" else "-",
         job.id,
