@@ -22,7 +22,8 @@ def subtract(
     state: State, bookings: list[Booking], later: list[tuple[float, Sequence[Seat]]],
     start: float, end: float,
 ) -> None:  # fmt: skip
-    """Take off what is booked at any time between; CPUs and memory at the worst moment."""
+    """Take off what is booked at any time between; CPUs and memory at the worst moment. `later`:
+    what comes back meanwhile, soonest first."""
     mine = [b for b in bookings if b.start < end and b.end > start]
     if not mine:
         return
@@ -31,13 +32,21 @@ def subtract(
             state.mask &= ~booking.seat.mask
         return
     points = [start, *(b.start for b in mine if b.start > start)]
-    cpus, memory = [], []
+    least_cpus, least_memory = state.cpus, state.memory
     for point in points:
-        back = [s for time, seats in later if time <= point for s in seats]
-        at = [b.seat for b in mine if b.start <= point < b.end]
-        cpus.append(state.cpus + sum(s.cpus for s in back) - sum(s.cpus for s in at))
-        memory.append(state.memory + sum(s.memory for s in back) - sum(s.memory for s in at))
-    state.cpus, state.memory = min(state.cpus, *cpus), min(state.memory, *memory)
+        cpus, memory = state.cpus, state.memory
+        for time, seats in later:
+            if time > point:
+                break
+            for seat in seats:
+                cpus += seat.cpus
+                memory += seat.memory
+        for booking in mine:
+            if booking.start <= point < booking.end:
+                cpus -= booking.seat.cpus
+                memory -= booking.seat.memory
+        least_cpus, least_memory = min(least_cpus, cpus), min(least_memory, memory)
+    state.cpus, state.memory = least_cpus, least_memory
     for position in {b.seat.mask.bit_length() - 1 for b in mine if b.seat.part}:
         left = WHOLE if state.mask >> position & 1 else 0
         left = WHOLE - state.parts[position] if position in state.parts else left
