@@ -46,7 +46,8 @@ test: check ## every test this machine can run in a few minutes, after `check`
 
 test-deep: setup ## the scheduler on 100,000 generated scenarios, and beside a slow one on 25,000
 	@DROMON_DEEP=1 DROMON_SCENARIOS=100000 $(BIN)/pytest -n 2 -q tests/unit/sched/test_properties.py \
-		tests/unit/sched/test_agreement.py $(ARGS)
+		tests/unit/sched/test_agreement.py tests/unit/sched/test_outright.py \
+		tests/unit/sched/test_later.py $(ARGS)
 
 test-frameworks: setup ## real runs of the big frameworks (downloads them)
 	@$(BIN)/pytest -m frameworks $(ARGS)

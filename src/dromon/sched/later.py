@@ -316,11 +316,11 @@ class Later:
         return count, enough, version
 
     def _others_before(self, role: Role, time: float) -> int:
-        """How many nodes have room before then that have nothing free now, one by one."""
+        """How many nodes have room before then, one by one: none of those that have something free
+        does, but where it is booked."""
         times, bookings = self.plan.cluster.slot_times(role), self.plan.bookings
-        live = [node.number for node in self._live or ()]
         first = times.numbers[: times.before(time, MANY)]
-        return len(bookings) + sum(n not in live and n not in bookings for n in first)
+        return len(bookings) + sum(number not in bookings for number in first)
 
     def _offer(self, node: Node, role: Role, shortest: float) -> float:
         """From when on a member could be there, as long as others may start there too."""

@@ -91,6 +91,23 @@ def test_a_gang_is_never_certain() -> None:
     assert (found.stop, found.doubt) == (inf, 10.0)
 
 
+def test_whoever_may_meet_somebody_in_doubt_is_in_doubt_itself() -> None:
+    floor = Floor({"a": (None, 10.0, 20.0, 60.0), "b": (90.0, 90.0, 90.0, 90.0)})
+    gang = floor.waits(3, 100.0, members=2)
+    assert floor.vacancy("a", gang, floor.waits(2, 5.0)).stop == 10.0
+    found = floor.vacancy("a", gang, floor.waits(2, 50.0))
+    assert (found.stop, found.doubt) == (inf, 10.0)
+
+
+def test_of_two_that_are_overdue_either_may_be_taken() -> None:
+    floor = Floor({"a": (None, 10.0, 50.0, 60.0), "b": (5.0, 6.0, 40.0, 50.0)})
+    ahead = Ahead(floor.cluster, 10.0)
+    ahead.add([floor.waits(2, 100.0)])
+    found = Vacancy(floor.cluster.nodes["a"], ahead)
+    found.look(inf)
+    assert (found.stop, found.doubt) == (inf, 10.0)
+
+
 def test_whatever_is_overdue_is_in_doubt() -> None:
     floor = Floor({"a": (None, 10.0, 50.0, 60.0), "b": (20.0, 30.0, 40.0, 50.0)})
     ahead = Ahead(floor.cluster, 10.0)
