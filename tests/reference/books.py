@@ -33,7 +33,7 @@ class Books:
         siblings = self.slow.children(parent)
         found = {rule.name: Amounts() for rule in siblings}
         for r in self.total:
-            for name, part in parts(siblings, r, whole[r]).items():
+            for name, part in parts(siblings, r, whole).items():
                 found[name][r] = part
         for rule in siblings:
             found |= self.deserved_below(rule.name, found[rule.name])
@@ -92,9 +92,11 @@ class Books:
         return (Amounts(queue.guarantee) - self.usage(queue.name)) | below
 
 
-def parts(siblings: list[QueueRule], r: str, whole: float) -> dict[str, float]:
-    """Of one resource: what was given to some, the rest by weight; nobody gets less than it was
-    guaranteed, nor more than its limit."""
+def parts(siblings: list[QueueRule], r: str, wholes: Amounts) -> dict[str, float]:
+    """Of one resource: what was given to some; to who was given other resources only, as large a
+    part as of these; the rest by weight. Nobody gets less than it was guaranteed, nor more than its
+    limit."""
+    whole = wholes[r]
     limit = {q.name: q.limit.get(r, inf) for q in siblings}
     least = {q.name: q.guarantee.get(r, 0.0) for q in siblings}
     given = {q.name: max(q.deserved[r], least[q.name]) for q in siblings if r in (q.deserved or ())}
@@ -102,8 +104,27 @@ def parts(siblings: list[QueueRule], r: str, whole: float) -> dict[str, float]:
         given = {name: min(of, limit[name]) for name, of in given.items()}
         others = [q for q in siblings if q.name not in given]
         rest = max(0.0, whole - sum(given.values()))
-        parts = {q.name: rest * q.weight / sum(o.weight for o in others) for q in others}
+        parts = {q.name: along(q, r, wholes) for q in others if along(q, r, wholes) is not None}
+        asked = sum(parts.values())
+        parts = {
+            name: part * min(1.0, rest / asked) if asked else 0.0 for name, part in parts.items()
+        }
+        rest -= sum(parts.values())
+        others = [q for q in others if q.name not in parts]
+        parts |= {q.name: rest * q.weight / sum(o.weight for o in others) for q in others}
         short = {name: least[name] for name, part in parts.items() if part < least[name]}
         if not short:
             return given | {name: min(part, limit[name]) for name, part in parts.items()}
         given |= short
+
+
+def along(queue: QueueRule, r: str, wholes: Amounts) -> float | None:
+    """What it is owed of a resource that was not named, by what was."""
+    named = queue.deserved or {}
+    if r.startswith("gpus.") and "gpus" in named and wholes["gpus"]:
+        kinds = sum(of for key, of in named.items() if key.startswith("gpus."))
+        return wholes[r] * min(1.0, max(0.0, named["gpus"] - kinds) / wholes["gpus"])
+    leading = [key for key in ("gpus", "cpus", "memory") if named.get(key) and wholes[key]]
+    if r.startswith("gpus") or not leading:
+        return None
+    return wholes[r] * min(1.0, named[leading[0]] / wholes[leading[0]])

@@ -191,8 +191,9 @@ def report(error: Exception) -> int:
     if isinstance(error, JobFileError):
         for problem in error.problems:
             console.line(str(problem))
-        count = len(error.problems)
-        console.error(f"{count} problem{'s' if count != 1 else ''} in the job file", error.hint)
+        count, files = len(error.problems), {problem.file for problem in error.problems}
+        where = f" in {files.pop()}" if len(files) == 1 else ""
+        console.error(f"{count} problem{'s' if count != 1 else ''}{where}", error.hint)
     elif isinstance(error, DromonError):
         console.error(error.message, error.hint)
     elif isinstance(error, OSError) and error.errno == ENOSPC:

@@ -5,14 +5,15 @@ Knows queues and amounts; knows nothing of nodes.
 
 from collections.abc import Sequence
 
-from dromon.sched.asks import CPUS, GPUS, MEMORY
+from dromon.sched.asks import GPUS, MEMORY
+from dromon.sched.caps import Cap, add_to, beyond, queue_cap, so_much, spent, with_those, word
 from dromon.sched.crowd import Crowd
+from dromon.sched.deserved import divide
 from dromon.sched.events import Used
 from dromon.sched.job import Demand, Job, Shape
-from dromon.sched.queues import Line, Member, Queue, add, build, divide, scaled
+from dromon.sched.queues import Line, Member, Queue, add, build, scaled
 from dromon.sched.rules import ROOT, Budget, QueueRule, Rules, UserRule
 from dromon.sched.usage import Ledger, Past
-from dromon.units import counted, format_size
 
 Scope = tuple[str, int | None]  # a user, or a user in one class of priority
 
@@ -292,16 +293,16 @@ class Accounts:
     def cap(
         self, job: Job, now: float, demand: Demand | None = None, jobs: int = 1,
         coming: Sequence[Job] = (),
-    ) -> str | None:  # fmt: skip
-        """Which cap a job that starts now (or takes so much more) would break, in words; with
-        those counted for whom room is being made."""
+    ) -> Cap | None:  # fmt: skip
+        """Which cap a job that starts now (or takes so much more) would break; with those counted
+        for whom room is being made."""
         asked = job.shape.demand if demand is None else demand
         for queue in (job.member or self._bind(job)).queue.capped:
             if queue.has_rare_caps or coming or not queue.keeps_limits(job.user, asked):
                 theirs = self._below(queue, coming) if coming else coming
-                text = _queue_cap(queue, job.user, asked, now, jobs, theirs)
-                if text is not None:
-                    return text
+                cap = queue_cap(queue, job.user, asked, now, jobs, theirs)
+                if cap is not None:
+                    return cap
         return self._own_cap(job, asked, now, jobs, coming) if self.keeps_books else None
 
     def holds_nobody(self, leaf: Queue, user: Member) -> bool:
@@ -315,29 +316,30 @@ class Accounts:
 
     def _own_cap(
         self, job: Job, asked: Demand, now: float, jobs: int, coming: Sequence[Job]
-    ) -> str | None:
+    ) -> Cap | None:
         """What holds in all queues."""
         user = job.user
         limit = self.user_limits.get(user)
         if limit:
             mine = [other for other in coming if other.user == user]
-            over = over_limit(limit, _with(self.usage.get(user, {}), mine), asked)
+            over = beyond(limit, with_those(self.usage.get(user, {}), mine), asked)
             if over is not None:
-                return f"user {user} may have {over} at once"
+                text = f"user {user} may have {so_much(over, limit)} at once"
+                return Cap(text, user=user, counts=over)
         if GPUS in asked:
             for ledger in self.user_ledgers(user, job.priority):
                 if ledger.is_spent(now):
-                    return f"user {user} has used {_spent(ledger)}"
+                    return spent(f"user {user}", ledger, now)
         if jobs and self.has_guarantees and not job.preemptible:  # more members give way first
             # What those have who are still to come is not theirs yet, and may come to be.
-            text = self._guarantees_left(job, asked, coming) if coming else None
-            return text or self._guarantees_left(job, asked, ())
+            cap = self._guarantees_left(job, asked, coming) if coming else None
+            return cap or self._guarantees_left(job, asked, ())
         return None
 
     def _below(self, queue: Queue, jobs: Sequence[Job]) -> list[Job]:
         return [job for job in jobs if queue in self.tree[job.queue].path]
 
-    def _guarantees_left(self, job: Job, asked: Demand, coming: Sequence[Job]) -> str | None:
+    def _guarantees_left(self, job: Job, asked: Demand, coming: Sequence[Job]) -> Cap | None:
         """What others are promised must stay within reach: free, or held by what can be sent
         away."""
         leaf = self.tree[job.queue]
@@ -347,7 +349,7 @@ class Accounts:
             firm = 0.0
             for queue in self.tree.values():
                 if not queue.children and queue.parent is not None:
-                    fixed = _with(queue.fixed, self._below(queue, firmly)).get(resource, 0)
+                    fixed = with_those(queue.fixed, self._below(queue, firmly)).get(resource, 0)
                     if queue is leaf:
                         fixed += asked[resource]
                     firm += min(fixed, queue.deserved.get(resource, 0.0))
@@ -358,90 +360,15 @@ class Accounts:
                         if sibling is not queue:
                             promised += self._needs(sibling, resource, coming)
             if promised and total - firm < promised:
-                name = "memory" if resource == MEMORY else f"{_word(resource)}s"
-                return f"{name} of other queues' guarantees are lent only to preemptible jobs"
+                name = "memory" if resource == MEMORY else f"{word(resource)}s"
+                text = f"{name} of other queues' guarantees are lent only to preemptible jobs"
+                return Cap(text)
         return None
 
     def _needs(self, queue: Queue, resource: str, coming: Sequence[Job]) -> float:
-        used = _with(queue.usage, self._below(queue, coming)).get(resource, 0)
+        used = with_those(queue.usage, self._below(queue, coming)).get(resource, 0)
         below = [self._needs(child, resource, coming) for child in queue.children.values()]
         return max(queue.guarantee.get(resource, 0.0) - used, sum(below), 0.0)
-
-
-def add_to(sums: Demand, more: Demand, sign: int) -> None:
-    for resource, amount in more.items():
-        sums[resource] = sums.get(resource, 0) + sign * amount
-
-
-def _with(usage: Demand, coming: Sequence[Job]) -> Demand:
-    if not coming:
-        return usage
-    usage = dict(usage)
-    for job in coming:
-        add_to(usage, job.shape.demand, 1)
-    return usage
-
-
-def _queue_cap(
-    queue: Queue, user: str, asked: Demand, now: float, jobs: int, coming: Sequence[Job]
-) -> str | None:
-    rule = queue.rule
-    if not rule.is_open:
-        return f"{_called(queue)} is drained"
-    if queue.limit:
-        over = over_limit(queue.limit, _with(queue.usage, coming), asked)
-        if over is not None:
-            return f"{_called(queue)} may have {over} at once"
-    running = queue.running + len(coming)
-    if jobs and rule.max_running is not None and running + jobs > rule.max_running:
-        return f"{_called(queue)} may run {counted(rule.max_running, 'job')} at once"
-    member = queue.members.get(user)
-    coming = [other for other in coming if other.user == user] if coming else coming
-    if queue.user_limit:
-        over = over_limit(queue.user_limit, _with(member.usage if member else {}, coming), asked)
-        if over is not None:
-            return f"{user or 'one user'} may have {over} at once in {_called(queue)}"
-    most = rule.user_max_running
-    running = (member.running if member else 0) + len(coming)
-    if jobs and most is not None and running + jobs > most:
-        return f"{user or 'one user'} may run {counted(most, 'job')} at once in {_called(queue)}"
-    if GPUS in asked:
-        for ledger in queue.ledgers:
-            if ledger.is_spent(now):
-                return f"{_called(queue)} has used {_spent(ledger)}"
-        for ledger in member.ledgers if member else ():
-            if ledger.is_spent(now):
-                return f"{user or 'this user'} has used {_spent(ledger)} in {_called(queue)}"
-    return None
-
-
-def _called(queue: Queue) -> str:
-    return "the cluster" if queue.name == ROOT else f"queue {queue.name}"
-
-
-def over_limit(limit: dict[str, float], usage: Demand, asked: Demand) -> str | None:
-    for resource, most in limit.items():
-        more = asked.get(resource)
-        if more and usage.get(resource, 0) + more > most:
-            return _amount(resource, most)
-    return None
-
-
-def _amount(resource: str, most: float) -> str:
-    if resource == MEMORY:
-        return f"{format_size(most)} of memory"
-    return counted(most / 1000, _word(resource))
-
-
-def _word(resource: str) -> str:
-    """Of one of it."""
-    if resource == CPUS:
-        return "CPU"
-    return "GPU" if resource == GPUS else f"{resource[5:]} GPU"
-
-
-def _spent(ledger: Ledger) -> str:
-    return f"its {counted(ledger.limit / 3_600_000, 'GPU-hour')} of this {ledger.per}"
 
 
 def _ledger(budget: Budget) -> Ledger:

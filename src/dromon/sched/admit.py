@@ -1,10 +1,12 @@
 """What can never run here: said at submit, and again when nodes or rules have changed."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dromon.sched import events
-from dromon.sched.accounts import Accounts, over_limit
+from dromon.sched.accounts import Accounts
 from dromon.sched.asks import Ask, Refusal
+from dromon.sched.caps import over_limit
 from dromon.sched.job import Job, Role, Shape
 from dromon.sched.queues import Queue
 from dromon.sched.rules import ROOT
@@ -78,7 +80,12 @@ def never(cluster: "Cluster", job: Job) -> str | None:
         if why is not None:
             other = taker(cluster, job)
             return why + (f"; queue {other} would take it" if other else "")
-    limit = accounts.user_limits.get(job.user)
+    return _never_anywhere(cluster, job)
+
+
+def _never_anywhere(cluster: "Cluster", job: Job) -> str | None:
+    """Why not, whatever its queue."""
+    limit = cluster.accounts.user_limits.get(job.user)
     if limit:
         over = over_limit(limit, {}, job.shape.demand)
         if over is not None:
@@ -120,13 +127,22 @@ def _breaks(queue: Queue, job: Job) -> str | None:
 
 
 def taker(cluster: "Cluster", job: Job) -> str | None:
-    """Another queue, a leaf whose door is open and whose rules the job keeps."""
-    for queue in cluster.accounts.tree.values():
-        if queue.name == job.queue or queue.children or queue.name not in cluster.accounts.named:
-            continue
+    """Another queue, whose door is open and whose rules the job keeps."""
+    if _never_anywhere(cluster, job) is not None:
+        return None
+    for queue in other_queues(cluster, job):
         if _door(queue, job.user) is None and _breaks(queue, job) is None:
             return queue.name
     return None
+
+
+def other_queues(cluster: "Cluster", job: Job) -> Iterator[Queue]:
+    """Leaves to which everybody may submit. Who is in which group is not known here, so no others
+    are proposed."""
+    for queue in cluster.accounts.tree.values():
+        is_other = queue.name != job.queue and queue.name in cluster.accounts.named
+        if is_other and queue.is_leaf and queue.rule.for_all:
+            yield queue
 
 
 def gang_shape(ask: Ask) -> Shape:

@@ -117,7 +117,7 @@ class Refusal:
 class Way:
     """What would let a job start. `kind`: stop (value: who), gpus or cpus or memory (at most so
     much per member), min (at most so many members), duration (at most so many seconds), queue
-    (that one), priority (at least that)."""
+    (that one), priority (at least that), preemptible (it may be sent away)."""
 
     kind: str
     value: str | float

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import inf, ulp
 
 from dromon.sched.aside import set_aside
+from dromon.sched.caps import Cap
 from dromon.sched.cluster import Cluster
 from dromon.sched.decisions import Decision, Grow, Preempt, Refuse, Shrink, Start
 from dromon.sched.entered import Entered
@@ -244,8 +245,8 @@ class Pass(Entered):
         self._block(job, walk, is_sought, forced)
         walk.advance()
 
-    def cap(self, job: Job) -> str | None:
-        """Which cap holds it, in words."""
+    def cap(self, job: Job) -> Cap | None:
+        """Which one holds it."""
         if self.outlook is None and not self.cluster.promised:
             return self.accounts.cap(job, self.now)
         return self.accounts.cap(job, self.now, coming=self._coming(job))
@@ -274,12 +275,11 @@ class Pass(Entered):
             longer += ulp(until)
         return min(job.duration, longer)
 
-    def _held(self, job: Job, walk: LeafWalk, is_sought: bool, cap: str | None = None) -> None:
+    def _held(self, job: Job, walk: LeafWalk, is_sought: bool, cap: Cap | None = None) -> None:
         """Nor may the others of its line start, for they ask as much."""
         self._held_back.add(job.id)
         if is_sought:
-            text = cap or self.cap(job) or ""
-            self.look_found = Look(job, "held", cap=text)
+            self.look_found = Look(job, "held", cap=cap or self.cap(job))
         if self.accounts.has_guarantees and not job.preemptible:
             return walk.advance()  # of those behind it, some may be preemptible
         walk.drop()

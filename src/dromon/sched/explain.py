@@ -1,10 +1,13 @@
 """Why one job waits, in a sentence and as data. Asked for one job; never run over the queue."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from typing import Final
 
 from dromon.sched.asks import GPUS, Waiting
 from dromon.sched.board import State
+from dromon.sched.caps import JOBS, Cap
 from dromon.sched.cluster import QUEUED, STOPPING, Cluster, Job
 from dromon.sched.decide import Pass
 from dromon.sched.look import Look
@@ -41,7 +44,11 @@ def explain(cluster: Cluster, id: str, now: float, seed: int = 0) -> Waiting:
         found = _tell(passage, look, position)
     finally:
         passage.undo()
-    if found.reason in ("resources", "order", "reservation"):
+    if found.start is not None and look.cap is not None:
+        start = lifted(cluster, job, now)
+        likely = None if start is None else max(start, found.start)
+        found = replace(found, start=likely, sure="unknown" if likely is None else "likely")
+    if found.reason in ("resources", "order", "reservation", "cap"):
         return ways_out(cluster, job, found, now, seed)
     return found
 
@@ -59,12 +66,53 @@ def _tell(passage: Pass, look: Look, position: int | None) -> Waiting:
     if look.found == "starts":
         return Waiting("it is about to start", "about to start", position, start=passage.now,
                        sure="planned")  # fmt: skip
-    if look.found == "held":
-        return Waiting(f"{_place(position)}held: {look.cap}", "cap", position)
+    if look.cap is not None:
+        return _held(passage, job, look.cap, position)
     ahead = _in_the_way(passage, look)
     if ahead is not None:
         return _behind(passage, job, ahead, position, look)
     return _short(passage, look, position)
+
+
+def _held(passage: Pass, job: Job, cap: Cap, position: int | None) -> Waiting:
+    """`start`: when there would be room for it, were there no cap."""
+    holders = _named(_counted(passage.cluster, cap))
+    sentence = f"{_place(position)}held: {cap.text}"
+    if holders:
+        sentence += f"; taken up by {_names(holders)}"
+    found = None if passage.plan.closed & job.uses else passage.plan.earliest(job)
+    start = None if found is None else found[0]
+    return Waiting(sentence, "cap", position, holders, start=start)
+
+
+def _counted(cluster: Cluster, cap: Cap) -> list[Job]:
+    """Those that a cap counts."""
+    if not cap.counts:
+        return []
+    return [
+        job for job in cluster.holders()
+        if cap.user in (None, job.user) and (cap.counts == JOBS or cap.counts in job.held)
+        and any(queue.name == cap.queue for queue in cluster.accounts.tree[job.queue].path)
+    ]  # fmt: skip
+
+
+def lifted(cluster: Cluster, job: Job, now: float) -> float | None:
+    """When no cap holds it any more, with those that run ending as expected; None: nobody knows."""
+    at, resumes = now, list[Callable[[], None]]()
+    try:
+        while (cap := cluster.accounts.cap(job, at)) is not None:
+            if at < cap.until < inf:
+                at = cap.until
+                continue
+            other = min(_counted(cluster, cap), key=lambda each: each.end, default=None)
+            if other is None or other.end == inf:
+                return None
+            at = max(at, other.end)
+            resumes.append(cluster.suspend(other, now))
+        return at
+    finally:
+        for resume in reversed(resumes):
+            resume()
 
 
 def _in_the_way(passage: Pass, look: Look) -> Job | None:
@@ -157,7 +205,11 @@ def _holders(cluster: Cluster, job: Job, short: set[str]) -> tuple[str, ...]:
         for other in cluster.running()
         if other.uses & short and any(s.node in useful for s in other.placement.values())
     ]
-    return tuple(other.id for other in sorted(found, key=lambda other: -other.start))
+    return _named(found)
+
+
+def _named(jobs: list[Job]) -> tuple[str, ...]:
+    return tuple([job.id for job in sorted(jobs, key=lambda job: -job.start)])
 
 
 def _outside(cluster: Cluster) -> tuple[str, ...]:

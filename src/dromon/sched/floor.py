@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from dromon.sched import events
-from dromon.sched.accounts import Accounts, add_to
+from dromon.sched.accounts import Accounts
 from dromon.sched.asks import CPUS, GPUS, MEMORY, Free, Placement, milli
+from dromon.sched.caps import add_to
 from dromon.sched.index import NodeIndex
 from dromon.sched.job import (
     FOREVER,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from dromon.sched.caps import Cap
 from dromon.sched.job import Job
 
 
@@ -9,7 +10,7 @@ from dromon.sched.job import Job
 class Look:
     job: Job
     found: str  # "starts", "held", "blocked", "closed"
-    cap: str = ""
+    cap: Cap | None = None
     planned: float | None = None
     ahead: list[Job] = field(default_factory=list)  # blocked ones before it
     victims: tuple[str, ...] = ()

@@ -7,9 +7,9 @@ while those that stop already make the room.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from dromon.sched.accounts import add_to
 from dromon.sched.asks import CPUS, GPUS, MEMORY
 from dromon.sched.board import Board, State, slots
+from dromon.sched.caps import add_to
 from dromon.sched.cluster import Cluster
 from dromon.sched.job import QUEUED, RUNNING, Demand, Job, Role, Seat
 from dromon.sched.later import Later

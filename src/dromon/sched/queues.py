@@ -392,47 +392,6 @@ def count_down(counts: dict[int, int], key: int) -> None:
         del counts[key]
 
 
-def divide(parent: Queue) -> None:
-    """What each child deserves of what its parent does, all the way down."""
-    children = list(parent.children.values())
-    for child in children:
-        child.deserved = {}
-    for resource, whole in parent.deserved.items():
-        for child, part in zip(children, _parts(children, resource, whole), strict=True):
-            child.deserved[resource] = part
-    for child in children:
-        divide(child)
-
-
-def _parts(children: list[Queue], resource: str, whole: float) -> list[float]:
-    """Of one resource: what some were given, the rest by weight. Nobody has less than it was
-    guaranteed; whoever would, takes that first, so that all together have no more than there is."""
-    given: dict[int, float] = {}
-    for child in children:
-        amounts = scaled(child.rule.deserved or {})
-        if resource in amounts:
-            given[child.number] = _bounded(child, resource, amounts[resource])
-    while True:
-        others = [child for child in children if child.number not in given]
-        left = max(0.0, whole - sum(given.values()))
-        weights = sum(child.rule.weight for child in others)
-        by_weight = {c.number: left * c.rule.weight / weights if weights else 0.0 for c in others}
-        short = [c for c in others if by_weight[c.number] < c.guarantee.get(resource, 0.0)]
-        if not short:
-            break
-        for child in short:
-            given[child.number] = _bounded(child, resource, 0.0)
-    return [
-        given[c.number] if c.number in given else _bounded(c, resource, by_weight[c.number])
-        for c in children
-    ]
-
-
-def _bounded(child: Queue, resource: str, part: float) -> float:
-    part = max(part, child.guarantee.get(resource, 0.0))
-    return min(part, child.limit.get(resource, part))
-
-
 def build(rules: Rules) -> dict[str, Queue]:
     """Name -> queue; a parent that no rule names hangs under the root."""
     root = Queue(QueueRule(ROOT, parent=""), None, 0)

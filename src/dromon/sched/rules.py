@@ -42,6 +42,7 @@ class QueueRule:
     non_preemptible: bool = True  # whether jobs here may say `preemptible: false`
     aging: float | None = None  # points of priority for each hour of waiting
     is_open: bool = True  # closed: nothing new is accepted, and what waits does not start
+    for_all: bool = True  # else only some may submit to it, and it is not proposed to anybody
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class PriorityRule:
     name: str
     value: int
     user_budget: float | None = None  # GPU-hours of each user in each week, in this class
+    for_all: bool = True  # as of a queue
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from dromon.sched import events
-from dromon.sched.admit import at_the_door, never
+from dromon.sched.admit import at_the_door, never, other_queues
 from dromon.sched.asks import CPUS, GPUS, MEMORY, RoleAsk, Waiting, Way
 from dromon.sched.cluster import Cluster
 from dromon.sched.job import QUEUED, Job
@@ -27,6 +27,10 @@ def _ways(cluster: Cluster, job: Job, waiting: Waiting, now: float, seed: int) -
     for way, event in _other_asks(cluster, job, now):
         if starts(cluster, job, now, seed, event):
             yield way
+    for way, event in _higher(cluster, job, now):
+        if starts(cluster, job, now, seed, event):
+            yield way
+            break
 
 
 def _other_asks(
@@ -49,13 +53,25 @@ def _other_asks(
         if job.duration > seconds:
             text = f"ask for a max_duration of {format_duration(seconds)}"
             yield Way("duration", seconds, text), replace(event, max_duration=seconds)
-    for queue in cluster.accounts.tree.values():
-        if queue.name != job.queue and queue.name in cluster.accounts.named and queue.is_leaf:
-            way = Way("queue", queue.name, f"submit it to queue {queue.name}")
-            yield way, replace(event, queue=queue.name)
-    higher = max((j.priority for j in cluster.jobs.values()), default=0) + 1
-    text = "submit it with a higher priority"
-    yield Way("priority", higher, text), replace(event, priority=higher)
+    if not job.preemptible:
+        text = "let it give way to others: `preemptible: true`"
+        yield Way("preemptible", 1, text), replace(event, preemptible=True)
+    for queue in other_queues(cluster, job):
+        way = Way("queue", queue.name, f"submit it to queue {queue.name}")
+        yield way, replace(event, queue=queue.name)
+
+
+def _higher(cluster: Cluster, job: Job, now: float) -> Iterator[tuple[Way, events.JobSubmitted]]:
+    """The same job in each higher class that is open to everybody, the lowest first."""
+    event, classes = resubmitted(cluster, job, now), cluster.rules.priorities
+    for each in sorted(classes, key=lambda each: each.value):
+        if each.value > job.priority and each.for_all:
+            way = Way("priority", each.value, f"submit it with priority {each.name}")
+            yield way, replace(event, priority=each.value)
+    if not classes:
+        higher = max([other.priority for other in cluster.jobs.values()], default=0) + 1
+        way = Way("priority", higher, "submit it with a higher priority")
+        yield way, replace(event, priority=higher)
 
 
 def resubmitted(cluster: Cluster, job: Job, now: float) -> events.JobSubmitted:

@@ -1,6 +1,6 @@
 """Who may do what, by a site file: submit to a queue, use a class of priority, change things."""
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 
 from dromon.site.model import People, Site
 
@@ -17,12 +17,20 @@ def is_admin(site: Site, user: str, groups: Set[str]) -> bool:
 
 def may_submit(site: Site, queue: str, user: str, groups: Set[str]) -> bool:
     """To this queue and to all above it; a queue no file names is everybody's."""
+    return all(is_among(people, user, groups) for people in _named(site, queue))
+
+
+def is_for_all(site: Site, queue: str) -> bool:
+    """Whoever it is may submit to it."""
+    return all(people is None for people in _named(site, queue))
+
+
+def _named(site: Site, queue: str) -> Iterator[People | None]:
+    """Who may submit to it, and to each above it."""
     at: str | None = queue
     while at is not None and at in site.queues:
-        if not is_among(site.queues[at].submit, user, groups):
-            return False
+        yield site.queues[at].submit
         at = site.queues[at].parent
-    return True
 
 
 def may_use(site: Site, priority: str, user: str, groups: Set[str]) -> bool:

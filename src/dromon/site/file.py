@@ -44,7 +44,7 @@ def _long_form(data: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(data)
     if isinstance(classes := given.get("priorities"), dict):
         given["priorities"] = {
-            name: {"value": value} if isinstance(value, int) else value
+            name: value if isinstance(value, dict | None) else {"value": value}
             for name, value in classes.items()
         }
     for key in ("queues", "users"):

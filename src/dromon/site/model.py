@@ -123,7 +123,8 @@ class Queue(Part):
     )
     deserved: Amounts | None = Field(
         default=None,
-        description="What it is owed when it has work. What it leaves idle is lent to the others.",
+        description="What it is owed when it has work. What it leaves idle is lent to the others. "
+        "Of CPUs and memory that are not named, as large a part as of the GPUs.",
     )
     limit: Amounts | None = Field(default=None, description="What it never has more of.")
     guarantee: Amounts | None = Field(

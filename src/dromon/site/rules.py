@@ -1,6 +1,7 @@
 """A site -> the rules the scheduler goes by. Pure; what rules cannot hold is told by `notes`."""
 
 from dromon.sched import rules
+from dromon.site import access
 from dromon.site.model import (
     DEFAULT,
     ROOT,
@@ -19,7 +20,7 @@ SPARE = rules.QueueRule(DEFAULT, deserved={"cpus": 0.0, "memory": 0.0, "gpus": 0
 
 
 def rules_of(site: Site) -> rules.Rules:
-    queues = [_queue(name, queue) for name, queue in site.queues.items()]
+    queues = [_queue(site, name, queue) for name, queue in site.queues.items()]
     if queues and DEFAULT not in site.queues:
         queues.append(SPARE)
     return rules.Rules(
@@ -53,7 +54,7 @@ def notes(site: Site) -> list[str]:
     return found
 
 
-def _queue(name: str, queue: Queue) -> rules.QueueRule:
+def _queue(site: Site, name: str, queue: Queue) -> rules.QueueRule:
     return rules.QueueRule(
         name=name,
         parent=queue.parent or ROOT,
@@ -71,6 +72,7 @@ def _queue(name: str, queue: Queue) -> rules.QueueRule:
         non_preemptible=queue.non_preemptible,
         aging=queue.aging,
         is_open=queue.open,
+        for_all=access.is_for_all(site, name),
     )
 
 
@@ -81,7 +83,7 @@ def _budgets(budget: Budget | None, of: str) -> tuple[rules.Budget, ...]:
 
 def _priority(name: str, each: PriorityClass) -> rules.PriorityRule:
     week = each.user_budget.week if each.user_budget is not None else None
-    return rules.PriorityRule(name, each.value, week)
+    return rules.PriorityRule(name, each.value, week, for_all=each.submit is None)
 
 
 def _user(name: str, user: User) -> rules.UserRule:

@@ -129,7 +129,7 @@ def test_what_cannot_run_is_refused_with_reasons(dromon):
     dromon.write("bad.yaml", "nmae: x\ncommand: a\nreplicas: many\n")
     refused = dromon("run", "bad.yaml", code=64)
     assert "bad.yaml:1:1: nmae: unknown key" in refused.stderr
-    assert "2 problems in the job file" in refused.stderr
+    assert "2 problems in bad.yaml" in refused.stderr
     assert dromon("check", "bad.yaml", code=64).stdout.count("bad.yaml:") == 2
     assert "hint:" in dromon("run", "-n", "1", "--gpus", "99", "--", "true", code=65).stderr
     assert "no file none.yaml" in dromon("run", "none.yaml", code=64).stderr

@@ -97,7 +97,7 @@ def test_every_problem_of_a_job_file_stands_on_its_own_line(capsys):
     err = capsys.readouterr().err.splitlines()
     assert err[0] == ("job.yaml:7:5: roles.worker.resorces: unknown key; did you mean x?")
     assert err[1] == "job.yaml:9:1: nmae: unknown key"
-    assert err[2] == "dromon: 2 problems in the job file"
+    assert err[2] == "dromon: 2 problems in job.yaml"
 
 
 def test_an_unexpected_error_is_one_line_and_called_a_bug(capsys):

@@ -1,4 +1,4 @@
-"""A small cluster that reads well: `box.submit("a", gpus=1)`, `box.go()`."""
+"""Small clusters that read well: `box.submit("a", gpus=1)`, `box.go()`; and one with rules."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +10,7 @@ from dromon.sched.asks import Gpu, RoleAsk, Waiting
 from dromon.sched.cluster import Cluster
 from dromon.sched.decide import Decision, Preempt, Start, decide
 from dromon.sched.explain import explain
+from dromon.sched.rules import QueueRule, Rules
 
 GIB = 2**30
 
@@ -70,3 +71,52 @@ class Box:
 def a_box() -> Callable[..., Box]:
     """Called with a node's measures: a box with that node. Called with none: an empty one."""
     return lambda **node: Box().node(**node) if node else Box()
+
+
+class Site:
+    """A cluster with rules, and the shell that carries decisions out at a given time."""
+
+    def __init__(self, *queues: QueueRule, gpus: int = 8, nodes: int = 1, **rules: Any) -> None:
+        self.cluster = Cluster(Rules(queues=queues, **rules))
+        self.now = 0.0
+        self.seq = 0
+        for n in range(nodes):
+            devices = tuple(Gpu(str(i)) for i in range(gpus))
+            self.cluster.apply(events.NodeJoined(f"n{n}", 64, 2**40, devices))
+
+    def submit(self, id: str, queue: str = "a", user: str = "ann", gpus: float = 1,
+               members: int = 1, least: int | None = None, cpus: float = 0,
+             **more: Any) -> None:  # fmt: skip
+        self.seq += 1
+        members_min = members if least is None else least
+        ask = (RoleAsk("worker", members, members_min, gpus=gpus, cpus=cpus),)
+        more.setdefault("preemptible", True)
+        self.cluster.apply(
+            events.JobSubmitted(id, self.seq, self.now, ask, user=user, queue=queue, **more)
+        )
+
+    def decide(self) -> Any:
+        return decide(self.cluster, self.now, 0)
+
+    def go(self) -> list[str]:
+        started = []
+        for d in self.decide():
+            if isinstance(d, Start):
+                self.cluster.apply(events.JobStarted(d.job, d.placement, self.now))
+                started.append(d.job)
+            elif isinstance(d, Preempt):
+                self.cluster.apply(events.JobStopping(d.job, self.now, d.for_job))
+        return started
+
+    def gone(self) -> list[str]:
+        return [d.job for d in self.decide() if isinstance(d, Preempt)]
+
+    def end(self, *ids: str) -> None:
+        for id in ids:
+            self.cluster.apply(events.JobEnded(id, self.now))
+
+
+@pytest.fixture
+def a_site() -> type[Site]:
+    """Called with rules of queues: a cluster that obeys them."""
+    return Site

@@ -169,6 +169,8 @@ def asking_otherwise(event: events.JobSubmitted, way: Way) -> events.JobSubmitte
     match way.kind:
         case "queue" | "priority":
             return replace(event, **{way.kind: way.value})
+        case "preemptible":
+            return replace(event, preemptible=True)
         case "duration":
             return replace(event, max_duration=float(way.value))
         case "gpus" | "cpus" | "memory" | "min":

@@ -1,7 +1,5 @@
 """Queues, users, caps: who goes first when there are rules, and who is held."""
 
-from typing import Any
-
 import pytest
 
 from dromon.sched import events
@@ -10,54 +8,14 @@ from dromon.sched.asks import Gpu, RoleAsk
 from dromon.sched.cluster import Cluster
 from dromon.sched.decide import Preempt, Refuse, Shrink, Start, decide, dry_preempt
 from dromon.sched.explain import explain
-from dromon.sched.rules import Budget, PriorityRule, QueueRule, Reservation, Rules, UserRule
+from dromon.sched.rules import Budget, QueueRule, Reservation, Rules
 
 HOUR = 3600.0
+GIB = 2**30
 
 
-class Site:
-    """A cluster with rules, and the shell that carries decisions out at a given time."""
-
-    def __init__(self, *queues: QueueRule, gpus: int = 8, nodes: int = 1, **rules: Any) -> None:
-        self.cluster = Cluster(Rules(queues=queues, **rules))
-        self.now = 0.0
-        self.seq = 0
-        for n in range(nodes):
-            devices = tuple(Gpu(str(i)) for i in range(gpus))
-            self.cluster.apply(events.NodeJoined(f"n{n}", 64, 2**40, devices))
-
-    def submit(self, id: str, queue: str = "a", user: str = "ann", gpus: float = 1,
-               members: int = 1, least: int | None = None, **more: Any) -> None:  # fmt: skip
-        self.seq += 1
-        ask = (RoleAsk("worker", members, members if least is None else least, gpus=gpus),)
-        more.setdefault("preemptible", True)
-        self.cluster.apply(
-            events.JobSubmitted(id, self.seq, self.now, ask, user=user, queue=queue, **more)
-        )
-
-    def decide(self) -> Any:
-        return decide(self.cluster, self.now, 0)
-
-    def go(self) -> list[str]:
-        started = []
-        for d in self.decide():
-            if isinstance(d, Start):
-                self.cluster.apply(events.JobStarted(d.job, d.placement, self.now))
-                started.append(d.job)
-            elif isinstance(d, Preempt):
-                self.cluster.apply(events.JobStopping(d.job, self.now, d.for_job))
-        return started
-
-    def gone(self) -> list[str]:
-        return [d.job for d in self.decide() if isinstance(d, Preempt)]
-
-    def end(self, *ids: str) -> None:
-        for id in ids:
-            self.cluster.apply(events.JobEnded(id, self.now))
-
-
-def test_queue_with_the_smaller_share_goes_first():
-    site = Site(QueueRule("a"), QueueRule("b"), gpus=4)
+def test_queue_with_the_smaller_share_goes_first(a_site):
+    site = a_site(QueueRule("a"), QueueRule("b"), gpus=4)
     for n in range(4):
         site.submit(f"a{n}", "a")
     for n in range(4):
@@ -65,8 +23,8 @@ def test_queue_with_the_smaller_share_goes_first():
     assert site.go() == ["a0", "b0", "a1", "b1"]
 
 
-def test_weights_divide_what_there_is():
-    site = Site(QueueRule("a", weight=3), QueueRule("b", weight=1), gpus=8)
+def test_weights_divide_what_there_is(a_site):
+    site = a_site(QueueRule("a", weight=3), QueueRule("b", weight=1), gpus=8)
     for n in range(8):
         site.submit(f"a{n}", "a")
         site.submit(f"b{n}", "b")
@@ -74,9 +32,9 @@ def test_weights_divide_what_there_is():
     assert sum(id.startswith("a") for id in started) == 6
 
 
-def test_children_share_what_their_parent_has():
+def test_children_share_what_their_parent_has(a_site):
     queues = (QueueRule("x"), QueueRule("x1", "x"), QueueRule("x2", "x"), QueueRule("y"))
-    site = Site(*queues, gpus=8)
+    site = a_site(*queues, gpus=8)
     for queue in ("x1", "x2", "y"):
         for n in range(8):
             site.submit(f"{queue}-{n}", queue)
@@ -84,8 +42,8 @@ def test_children_share_what_their_parent_has():
     assert counts == [4]
 
 
-def test_users_of_a_queue_take_turns_by_what_they_hold():
-    site = Site(QueueRule("a"), gpus=4)
+def test_users_of_a_queue_take_turns_by_what_they_hold(a_site):
+    site = a_site(QueueRule("a"), gpus=4)
     for n in range(4):
         site.submit(f"ann{n}", user="ann")
     for n in range(4):
@@ -93,8 +51,8 @@ def test_users_of_a_queue_take_turns_by_what_they_hold():
     assert site.go() == ["ann0", "bob0", "ann1", "bob1"]
 
 
-def test_last_nights_hog_waits_where_past_usage_counts():
-    site = Site(QueueRule("a"), QueueRule("b"), gpus=1, half_life=10 * HOUR)
+def test_last_nights_hog_waits_where_past_usage_counts(a_site):
+    site = a_site(QueueRule("a"), QueueRule("b"), gpus=1, half_life=10 * HOUR)
     site.submit("hog", "a")
     site.go()
     site.now = 8 * HOUR
@@ -102,62 +60,6 @@ def test_last_nights_hog_waits_where_past_usage_counts():
     site.submit("again", "a")
     site.submit("other", "b")
     assert site.go() == ["other"]
-
-
-@pytest.mark.parametrize(
-    ("rule", "words"),
-    [
-        (QueueRule("a", limit={"gpus": 1}), "queue a may have 1 GPU"),
-        (QueueRule("a", user_limit={"gpus": 1}), "ann may have 1 GPU"),
-        (QueueRule("a", max_running=1), "queue a may run 1 job"),
-        (QueueRule("a", user_max_running=1), "ann may run 1 job"),
-    ],
-)
-def test_cap_holds_a_job_and_nobody_behind_it(rule, words):
-    site = Site(rule, QueueRule("b"))
-    site.submit("first")
-    site.submit("held")
-    site.submit("other", "b", "bob")
-    assert sorted(site.go()) == ["first", "other"]
-    why = explain(site.cluster, "held", site.now)
-    assert why.reason == "cap"
-    assert words in why.sentence
-    site.end("first")
-    assert site.go() == ["held"]
-
-
-def test_user_limit_holds_in_all_queues_together():
-    site = Site(QueueRule("a"), QueueRule("b"), users=(UserRule("ann", limit={"gpus": 2}),))
-    site.submit("a1", gpus=2)
-    site.submit("b1", "b")
-    site.submit("b2", "b", "bob")
-    assert sorted(site.go()) == ["a1", "b2"]
-
-
-def test_budget_that_is_spent_comes_back_with_the_next_day():
-    site = Site(QueueRule("a", budgets=(Budget(2, "day"),)))
-    site.submit("long", gpus=2)
-    site.go()
-    site.now = 1.5 * HOUR
-    site.submit("next")
-    assert site.go() == []
-    assert "2 GPU-hours of this day" in explain(site.cluster, "next", site.now).sentence
-    site.end("long")
-    assert site.go() == []
-    assert site.cluster.wakes(site.now) == 24 * HOUR
-    site.now = 24 * HOUR
-    assert site.go() == ["next"]
-
-
-def test_class_has_a_budget_for_each_user():
-    site = Site(QueueRule("a"), priorities=(PriorityRule("urgent", 10, user_budget=1),))
-    site.submit("first", priority=10)
-    site.go()
-    site.now = 2 * HOUR
-    site.submit("ann-urgent", priority=10)
-    site.submit("ann-normal")
-    site.submit("bob-urgent", user="bob", priority=10)
-    assert sorted(site.go()) == ["ann-normal", "bob-urgent"]
 
 
 # ---- refused ------------------------------------------------------------------------------------
@@ -174,8 +76,8 @@ def test_class_has_a_budget_for_each_user():
         (QueueRule("a"), {"queue": "nowhere"}, "no queue nowhere"),
     ],
 )
-def test_what_can_never_run_is_refused_with_the_reason(rule, more, words):
-    site = Site(rule, QueueRule("b"))
+def test_what_can_never_run_is_refused_with_the_reason(a_site, rule, more, words):
+    site = a_site(rule, QueueRule("b"))
     event = events.JobSubmitted(
         "x", 1, 0.0, (RoleAsk("w", 1, 1, gpus=more.get("gpus", 1)),), user="ann",
         queue=more.get("queue", "a"), preemptible=more.get("preemptible", True),
@@ -190,8 +92,8 @@ def test_what_can_never_run_is_refused_with_the_reason(rule, more, words):
     assert words in decision.reason
 
 
-def test_what_can_never_run_takes_no_place_in_a_queue():
-    site = Site(QueueRule("a", user_limit={"gpus": 2}, max_queued=1), nodes=0)
+def test_what_can_never_run_takes_no_place_in_a_queue(a_site):
+    site = a_site(QueueRule("a", user_limit={"gpus": 2}, max_queued=1), nodes=0)
     site.submit("never", gpus=3)
     site.submit("next")
     site.cluster.apply(events.NodeJoined("late", 64, 2**40, (Gpu("0"),)))
@@ -201,8 +103,8 @@ def test_what_can_never_run_takes_no_place_in_a_queue():
     assert (refusal.job, start.job) == ("never", "next")
 
 
-def test_drained_queue_keeps_what_waits_and_starts_nothing():
-    site = Site(QueueRule("a"), QueueRule("b"))
+def test_drained_queue_keeps_what_waits_and_starts_nothing(a_site):
+    site = a_site(QueueRule("a"), QueueRule("b"))
     site.submit("x")
     site.cluster.apply(events.RulesChanged(Rules((QueueRule("a", is_open=False), QueueRule("b")))))
     assert site.go() == []
@@ -213,8 +115,8 @@ def test_drained_queue_keeps_what_waits_and_starts_nothing():
 # ---- preemption and reclaim ---------------------------------------------------------------------
 
 
-def test_priority_preempts_only_in_its_own_queue():
-    site = Site(QueueRule("a"), QueueRule("b"), gpus=2)
+def test_priority_preempts_only_in_its_own_queue(a_site):
+    site = a_site(QueueRule("a"), QueueRule("b"), gpus=2)
     site.submit("a1", "a")
     site.submit("b1", "b")
     site.go()
@@ -222,8 +124,8 @@ def test_priority_preempts_only_in_its_own_queue():
     assert site.gone() == ["b1"]
 
 
-def test_victim_with_the_least_work_lost_goes():
-    site = Site(QueueRule("a"), gpus=2)
+def test_victim_with_the_least_work_lost_goes(a_site):
+    site = a_site(QueueRule("a"), gpus=2)
     site.submit("old")
     site.go()
     site.now = HOUR
@@ -235,8 +137,8 @@ def test_victim_with_the_least_work_lost_goes():
     assert site.gone() == ["old"]
 
 
-def test_nobody_is_sent_away_before_its_minimum_run_time():
-    site = Site(QueueRule("a"), gpus=1, min_run_time=600.0)
+def test_nobody_is_sent_away_before_its_minimum_run_time(a_site):
+    site = a_site(QueueRule("a"), gpus=1, min_run_time=600.0)
     site.submit("low")
     site.go()
     site.now = 60.0
@@ -247,8 +149,8 @@ def test_nobody_is_sent_away_before_its_minimum_run_time():
     assert site.gone() == ["low"]
 
 
-def test_what_is_borrowed_comes_back_even_from_those_protected():
-    site = Site(QueueRule("a"), QueueRule("b"), gpus=4, min_run_time=HOUR)
+def test_what_is_borrowed_comes_back_even_from_those_protected(a_site):
+    site = a_site(QueueRule("a"), QueueRule("b"), gpus=4, min_run_time=HOUR)
     for n in range(4):
         site.submit(f"a{n}", preemptible=False)
     site.go()
@@ -257,8 +159,8 @@ def test_what_is_borrowed_comes_back_even_from_those_protected():
     assert [d.reason for d in site.decide() if isinstance(d, Preempt)] == ["reclaim", "reclaim"]
 
 
-def test_room_that_was_made_is_kept_for_whom_it_was_made():
-    site = Site(QueueRule("a"), QueueRule("b"), gpus=2)
+def test_room_that_was_made_is_kept_for_whom_it_was_made(a_site):
+    site = a_site(QueueRule("a"), QueueRule("b"), gpus=2)
     site.submit("a0", gpus=2)
     site.go()
     site.submit("b0", "b")
@@ -268,16 +170,16 @@ def test_room_that_was_made_is_kept_for_whom_it_was_made():
     assert site.go()[0] == "b0"
 
 
-def test_guarantee_is_lent_only_to_preemptible_jobs():
+def test_guarantee_is_lent_only_to_preemptible_jobs(a_site):
     owed = QueueRule("b", guarantee={"gpus": 2})
-    site = Site(QueueRule("a", deserved={"gpus": 4}), owed, gpus=4)
+    site = a_site(QueueRule("a", deserved={"gpus": 4}), owed, gpus=4)
     site.submit("firm", gpus=3, preemptible=False)
     site.submit("soft", gpus=3)
     assert site.go() == ["soft"]
 
 
-def test_dry_run_of_preemption_changes_nothing():
-    site = Site(QueueRule("a"), gpus=1)
+def test_dry_run_of_preemption_changes_nothing(a_site):
+    site = a_site(QueueRule("a"), gpus=1)
     site.submit("low")
     site.go()
     site.submit("high", priority=5)
@@ -288,16 +190,16 @@ def test_dry_run_of_preemption_changes_nothing():
 # ---- elastic gangs, parts of GPUs ---------------------------------------------------------------
 
 
-def test_elastic_members_are_given_back_before_any_gang_is_broken():
-    site = Site(QueueRule("a"), gpus=4)
+def test_elastic_members_are_given_back_before_any_gang_is_broken(a_site):
+    site = a_site(QueueRule("a"), gpus=4)
     site.submit("elastic", members=4, least=2)
     site.go()
     site.submit("next", gpus=1)
     assert [(type(d), d.job) for d in site.decide()] == [(Shrink, "elastic")]
 
 
-def test_parts_share_one_device_and_whole_ones_do_not():
-    site = Site(QueueRule("a"), gpus=2)
+def test_parts_share_one_device_and_whole_ones_do_not(a_site):
+    site = a_site(QueueRule("a"), gpus=2)
     for n in range(3):
         site.submit(f"half{n}", gpus=0.5)
     site.submit("whole", gpus=1)
@@ -311,8 +213,8 @@ def test_parts_share_one_device_and_whole_ones_do_not():
 # ---- backfill and reservations ------------------------------------------------------------------
 
 
-def test_shorter_job_passes_a_planned_one_and_a_longer_one_does_not():
-    site = Site(QueueRule("a"), gpus=4)
+def test_shorter_job_passes_a_planned_one_and_a_longer_one_does_not(a_site):
+    site = a_site(QueueRule("a"), gpus=4)
     site.submit("runs", gpus=3, max_duration=HOUR)
     site.go()
     site.submit("big", gpus=4, max_duration=HOUR)
@@ -323,9 +225,9 @@ def test_shorter_job_passes_a_planned_one_and_a_longer_one_does_not():
     assert (why.start, why.sure) == (HOUR, "planned")
 
 
-def test_reservation_is_kept_free_of_those_who_would_overrun():
+def test_reservation_is_kept_free_of_those_who_would_overrun(a_site):
     kept = Reservation("r", start=HOUR, end=3 * HOUR, gpus=3, user="bob", release_after=600.0)
-    site = Site(QueueRule("a"), gpus=4, reservations=(kept,))
+    site = a_site(QueueRule("a"), gpus=4, reservations=(kept,))
     site.submit("long", gpus=2, max_duration=2 * HOUR)
     site.submit("short", gpus=2, max_duration=0.5 * HOUR)
     site.submit("bobs", gpus=2, user="bob", max_duration=2 * HOUR)
@@ -333,9 +235,9 @@ def test_reservation_is_kept_free_of_those_who_would_overrun():
     assert site.cluster.jobs["bobs"].state == "running"
 
 
-def test_unused_reservation_is_released():
+def test_unused_reservation_is_released(a_site):
     kept = Reservation("r", start=HOUR, end=3 * HOUR, gpus=4, user="bob", release_after=600.0)
-    site = Site(QueueRule("a"), gpus=4, reservations=(kept,))
+    site = a_site(QueueRule("a"), gpus=4, reservations=(kept,))
     site.now = HOUR
     site.submit("long", gpus=2)
     assert site.go() == []
@@ -344,8 +246,8 @@ def test_unused_reservation_is_released():
     assert site.go() == ["long"]
 
 
-def test_drained_node_takes_nothing_new():
-    site = Site(QueueRule("a"), gpus=1, nodes=2)
+def test_drained_node_takes_nothing_new(a_site):
+    site = a_site(QueueRule("a"), gpus=1, nodes=2)
     site.cluster.apply(events.NodeDrained("n0"))
     site.submit("x")
     site.submit("y")
@@ -354,8 +256,8 @@ def test_drained_node_takes_nothing_new():
     assert site.go() == ["y"]
 
 
-def test_aging_lets_an_old_job_pass_a_higher_class():
-    site = Site(QueueRule("a", aging=1.0), gpus=1)
+def test_aging_lets_an_old_job_pass_a_higher_class(a_site):
+    site = a_site(QueueRule("a", aging=1.0), gpus=1)
     site.submit("runs")
     site.go()
     site.submit("old")
@@ -368,8 +270,8 @@ def test_aging_lets_an_old_job_pass_a_higher_class():
 # ---- why ----------------------------------------------------------------------------------------
 
 
-def test_asking_why_leaves_everything_as_it_was():
-    site = Site(QueueRule("a"), gpus=2)
+def test_asking_why_leaves_everything_as_it_was(a_site):
+    site = a_site(QueueRule("a"), gpus=2)
     for n in range(2):
         site.submit(f"runs{n}")
     site.go()
@@ -380,8 +282,8 @@ def test_asking_why_leaves_everything_as_it_was():
     assert site.decide() == ()
 
 
-def test_every_way_out_that_is_named_is_one():
-    site = Site(QueueRule("a"), QueueRule("b"), gpus=4)
+def test_every_way_out_that_is_named_is_one(a_site):
+    site = a_site(QueueRule("a"), QueueRule("b"), gpus=4)
     site.submit("runs", gpus=2)
     site.go()
     site.submit("waits", gpus=3)
@@ -391,8 +293,8 @@ def test_every_way_out_that_is_named_is_one():
     assert site.go() == ["waits"]
 
 
-def test_decision_that_was_not_carried_out_is_made_again():
-    site = Site(QueueRule("a"), gpus=2)
+def test_decision_that_was_not_carried_out_is_made_again(a_site):
+    site = a_site(QueueRule("a"), gpus=2)
     site.submit("x", gpus=2)
     first = site.decide()
     assert site.decide() == first
@@ -401,10 +303,10 @@ def test_decision_that_was_not_carried_out_is_made_again():
     assert site.go() == ["x"]
 
 
-def test_whoever_a_guarantee_would_hold_sends_nobody_away():
+def test_whoever_a_guarantee_would_hold_sends_nobody_away(a_site):
     """What the others leave would be kept for their queue."""
     lent = QueueRule("a", guarantee={"gpus": 4}, deserved={"cpus": 1})
-    site = Site(lent, QueueRule("b", deserved={"gpus": 4}), nodes=0)
+    site = a_site(lent, QueueRule("b", deserved={"gpus": 4}), nodes=0)
     devices = tuple(Gpu(str(i)) for i in range(4))
     site.cluster.apply(events.NodeJoined("n0", 4, 2**40, devices))
     ask = (RoleAsk("worker", 3, 3, cpus=0.5, gpus=1),)
@@ -415,16 +317,16 @@ def test_whoever_a_guarantee_would_hold_sends_nobody_away():
     assert site.gone() == []
 
 
-def test_a_budget_that_will_be_spent_wakes_for_those_behind_whom_it_holds():
-    site = Site(QueueRule("a", budgets=(Budget(1.0, "day"),)), gpus=2)
+def test_a_budget_that_will_be_spent_wakes_for_those_behind_whom_it_holds(a_site):
+    site = a_site(QueueRule("a", budgets=(Budget(1.0, "day"),)), gpus=2)
     site.submit("runs", gpus=2)
     assert site.go() == ["runs"]
     site.submit("waits", gpus=2)
     assert site.cluster.wakes(site.now) == HOUR / 2
 
 
-def test_a_new_budget_counts_what_runs_from_its_start():
-    site = Site(QueueRule("a"), gpus=2)
+def test_a_new_budget_counts_what_runs_from_its_start(a_site):
+    site = a_site(QueueRule("a"), gpus=2)
     site.submit("runs")
     assert site.go() == ["runs"]
     site.now = 2 * HOUR
@@ -449,8 +351,8 @@ def test_members_that_may_only_be_somewhere_are_placed_first():
         assert [d.job for d in decide(cluster, 0.0, seed)] == ["gang"]
 
 
-def test_how_many_of_a_users_jobs_may_wait_counts_for_all_queues_below():
-    site = Site(QueueRule("a", user_max_queued=1), QueueRule("a1", parent="a"),
+def test_how_many_of_a_users_jobs_may_wait_counts_for_all_queues_below(a_site):
+    site = a_site(QueueRule("a", user_max_queued=1), QueueRule("a1", parent="a"),
                 QueueRule("a2", parent="a"), gpus=1)  # fmt: skip
     site.submit("holder", "a1", user="bob")
     site.go()
@@ -466,8 +368,8 @@ def test_how_many_of_a_users_jobs_may_wait_counts_for_all_queues_below():
     assert list(site.cluster.refused) == ["second"]
 
 
-def test_what_is_lent_in_a_decision_is_claimed_back_in_the_same():
-    site = Site(QueueRule("a"), QueueRule("b"), gpus=4, policy="fair")
+def test_what_is_lent_in_a_decision_is_claimed_back_in_the_same(a_site):
+    site = a_site(QueueRule("a"), QueueRule("b"), gpus=4, policy="fair")
     site.submit("a0", "a", gpus=2)
     site.submit("b0", "b", gpus=1)
     site.go()
