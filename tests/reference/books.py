@@ -46,9 +46,10 @@ class Books:
         ratios = [used[r] / part[r] / weight if part[r] else inf for r in self.total if used[r]]
         return max(ratios, default=0.0)
 
-    def priority(self, job: Job) -> int:
+    def priority(self, job: Job, at: float | None = None) -> int:
+        """Now, or when it started."""
         aging = self.slow.queue(job.queue).aging or 0.0
-        return job.priority + floor(aging * (self.now - job.time) / 3600)
+        return job.priority + floor(aging * ((self.now if at is None else at) - job.time) / 3600)
 
     # ---- who is held (3) ------------------------------------------------------------------------
 

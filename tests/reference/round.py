@@ -98,10 +98,17 @@ class Round(Books):
         first = [j for j in waiting if j.id in self.favoured]
         if first:
             return min(first, key=lambda j: (j.seq, j.id))
-        if self.slow.rules.policy == "fifo":
-            return min(waiting, key=lambda j: (-j.priority, j.seq, j.id))
         if self.slow.rules.policy == "sjf":
             return min(waiting, key=lambda j: (self.slow.duration(j), j.seq, j.id))
+        queues = sorted({j.queue for j in waiting})
+        heads = {q: self.in_order([j for j in waiting if j.queue == q]) for q in queues}
+        # Who would borrow comes after all who stay within what is theirs.
+        within = [q for q, job in heads.items() if self.may_reclaim(job)] or queues
+        return self.in_order([j for j in waiting if j.queue in within])
+
+    def in_order(self, waiting: list[Job]) -> Job:
+        if self.slow.rules.policy == "fifo":
+            return min(waiting, key=lambda j: (-j.priority, j.seq, j.id))
         queue = ROOT
         while children := self.slow.children(queue):
             queues = [c.name for c in children if any(self.slow.is_in(j, c.name) for j in waiting)]
@@ -230,7 +237,8 @@ class Round(Books):
         if victim.queue != job.queue:
             return self.may_reclaim(job) and self.is_borrowed(victim, job, gone)
         has_run = self.now - victim.since >= self.slow.rules.min_run_time
-        return is_first and victim.preemptible and victim.priority < job.priority and has_run
+        is_lesser = self.priority(victim, victim.since) < job.priority
+        return is_first and victim.preemptible and is_lesser and has_run
 
     def may_reclaim(self, job: Job) -> bool:
         """Whether its queue, and all above, stay within what they deserve with it counted, and

@@ -87,8 +87,8 @@ class Cluster(Floor):
         )
 
     def _rank(self, leaf: Queue, job: Job, now: float) -> tuple[float, float, int, str]:
-        older = leaf.rule.aging * max(0.0, now - job.submitted) // 3600 if leaf.rule.aging else 0
-        return (-job.priority - older, leaf.members[job.user].share, job.seq, job.id)
+        risen = job.risen(leaf.rule.aging, now) if leaf.rule.aging else 0
+        return (-job.priority - risen, leaf.members[job.user].share, job.seq, job.id)
 
     def wakes(self, now: float) -> float | None:
         """When deciding again could give something though nothing happens until then."""

@@ -19,7 +19,7 @@ from dromon.sched.hope import Hope
 from dromon.sched.job import QUEUED, Job, Seat, Shape
 from dromon.sched.later import Later
 from dromon.sched.look import Look
-from dromon.sched.order import PLANNED, FairOrder, LeafWalk, OneLine, is_shut, most_members
+from dromon.sched.order import FairOrder, OneLine
 from dromon.sched.outright import outright
 from dromon.sched.place import Turning, place_now
 from dromon.sched.plan import Plan
@@ -27,6 +27,7 @@ from dromon.sched.policies import PRIORITY, REPACK
 from dromon.sched.preempt import Outlook, Step, coming_room, give_way, lacking
 from dromon.sched.queues import Queue
 from dromon.sched.reserved import owners
+from dromon.sched.walk import PLANNED, LeafWalk, is_shut, most_members
 
 __all__ = ["Decision", "Grow", "Preempt", "Refuse", "Shrink", "Start", "decide", "dry_preempt"]
 
@@ -84,7 +85,8 @@ class Pass(Entered):
         policy = cluster.policy
         self.may_preempt = policy.preemption == PRIORITY
         self.order: FairOrder | OneLine = (
-            FairOrder(cluster, now, self.shut, self._passes_over) if policy.is_fair
+            FairOrder(cluster, now, self.shut, self._passes_over, self._borrows)
+            if policy.is_fair
             else OneLine(cluster, policy, now, self.shut)
         )  # fmt: skip
         self.blocked: list[Job] = []
@@ -149,7 +151,22 @@ class Pass(Entered):
         if not self._matters():
             return
         while (found := self.order.next()) is not None:
-            yield found
+            assert found.next is not None
+            if self._comes_later(found.next):
+                self.order.put_by(found)
+            else:
+                yield found
+
+    def _comes_later(self, job: Job) -> bool:
+        """It would borrow, so those who stay within what their queues deserve come first: they
+        would send it away again."""
+        if not self.may_preempt or self.order.is_last:
+            return False
+        return not self._outlook().is_within(job)
+
+    def _borrows(self, leaf: Queue) -> bool:
+        """Whoever waits there would borrow: it comes later."""
+        return self.may_preempt and not self._outlook().may_be_within(leaf)
 
     def _owners(self) -> Iterator[LeafWalk]:
         """Until the first of them that cannot start: the others wait in the common order."""
@@ -342,6 +359,8 @@ class Pass(Entered):
             walk.has_blocked = True
             self.blocked.append(job)
             job = walk.pass_on()
+            if job is not None and self._comes_later(job):
+                return None
         return None
 
     def _is_free(self, job: Job, free: Alike) -> bool:
@@ -368,6 +387,8 @@ class Pass(Entered):
         """Nobody there could start, and none of its planned starts is needed yet."""
         shut = self.shut
         if not shut or not is_shut(leaf, shut) or self.may_grow or not self._is_put_off(leaf):
+            return False
+        if self.may_preempt and not self.order.is_last and not self._outlook().are_within(leaf):
             return False
         return self.later.passes_over(leaf, most_members(leaf, PLANNED))
 
@@ -433,7 +454,8 @@ class Pass(Entered):
         if job.id not in self.cluster.promised:
             self._outlook().expect(job)
         self.tell(job, steps)
-        self._choose_plan(job)  # without those its queue holds less
+        self.order.take_up()  # without those its queue holds less
+        self._choose_plan(job)
 
     def _keep_room(self, job: Job, closed: frozenset[str]) -> bool:
         """What those leave who go for it is for nobody else, nor what it needs beside that."""

@@ -4,6 +4,7 @@ Jobs of the same ask share one `Shape`: where one of them does not fit, none doe
 amounts are whole numbers (thousandths of CPUs and GPUs, bytes), so that they add up exactly.
 """
 
+from math import floor
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -189,6 +190,10 @@ class Job:
     def gpus(self) -> float:
         """What `min` of each role ask for."""
         return self.shape.gpus / 1000
+
+    def risen(self, aging: float, now: float) -> int:
+        """By how many points of priority, having waited until then."""
+        return floor(aging * max(0.0, now - self.submitted) / 3600)
 
     def attained(self, now: float) -> float:
         """Seconds that it has run, in all."""

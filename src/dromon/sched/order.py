@@ -1,283 +1,19 @@
-"""In which order waiting jobs are looked at, without looking at those that could not start.
+"""Which queue's next job is looked at. Inside a queue: `walk`.
 
-Inside a queue: priority, then the user with the smallest share, then who came first. Between
-queues: from the root down to the one with the smallest share. Jobs of a line whose shape does not
-fit now are passed over together once the queue has its planned starts.
+From the root down to the queue with the smallest share, or all queues as one line by a policy's
+key. A queue can be put by until all others were looked at.
 """
 
-from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush, heapreplace
-from math import floor
-from typing import Final
+from heapq import heappop, heappush
 
 from dromon.sched.cluster import Cluster
 from dromon.sched.job import Job, Shape
 from dromon.sched.policies import Policy
-from dromon.sched.queues import Line, Member, Queue
+from dromon.sched.queues import Queue
 from dromon.sched.rules import ROOT
-
-PLANNED: Final = 8  # blocked jobs of each queue that get a planned start
-
-
-class Cursor:
-    """How far one line was looked at."""
-
-    __slots__ = ("at", "line", "share")
-
-    def __init__(self, line: Line) -> None:
-        self.line = line
-        self.share = 0.0
-        self.at = 0  # -1: to the end
-
-
-# By priority, share, then who came first: of a user, or of one of its lines.
-Entry = tuple[int, float, int, str, Member | Cursor]
-
-
-class LeafWalk:
-    """The jobs of one queue in order: user by user as long as anybody matters, line by line once
-    only those do whose shape still fits."""
-
-    def __init__(self, cluster: Cluster, leaf: Queue, now: float, shut: dict[Shape, float]) -> None:
-        self.leaf = leaf
-        self.now = now
-        self.shut = shut
-        self.blocked = 0  # of those that count
-        self.has_blocked = False
-        self.heap: list[Entry] | None = None  # users, and lines of those that were opened
-        self.looked: dict[Member, int] = {}  # how many of a user's jobs were looked at
-        self.dropped: set[Line] = set()
-        self.opened: dict[Member, list[Cursor]] = {}
-        self._kinds: list[tuple[int, Shape]] | None = None  # see `_left`
-        self.next: Job | None = None
-        self.cursor: Member | Cursor | None = None  # where `next` is from
-        self._passed: Job | None = None  # looked at, and its cursor is still to be moved
-        self._is_dropped = False
-        self.seen: set[str] = set()
-
-    def _fill(self) -> list[Entry]:
-        leaf, opened, looked = self.leaf, self.opened, self.looked
-        if leaf.past is not None:
-            leaf.weigh_users(self.now)
-        if leaf.rule.aging:
-            for member in leaf.members.values():
-                if member.lines and member not in opened:
-                    opened[member] = [Cursor(line) for line in member.lines.values()]
-        turns = leaf.in_turn()
-        heap: list[Entry] = [
-            (-priority, share, member.age, member.name, member)
-            for priority in sorted(turns, reverse=True) for share in turns[priority].shares
-            for member in turns[priority].equals[share].whose
-        ]  # fmt: skip
-        self.heap = heap  # for what is sorted is a heap
-        if opened or looked:
-            heap[:] = [e for e in heap if e[4] not in looked and e[4] not in opened]
-            for member, at in looked.items():
-                if member not in opened and at < len(member.jobs):
-                    heappush(heap, _turn(member, at))
-            for member, cursors in opened.items():
-                for cursor in cursors:
-                    cursor.share = member.share
-                    self._push(cursor)
-        return heap
-
-    def _open(self, member: Member) -> None:
-        """From where it was looked at, line by line, those of whom somebody may still start."""
-        at = self.looked.get(member, 0)
-        last = member.jobs[at - 1] if at else None
-        cursors = self.opened[member] = []
-        for kind in self._left():
-            line = member.lines.get(kind)
-            if line is None or line in self.dropped:
-                continue
-            limit = self.shut.get(line.shape)
-            if limit is not None and line.shortest() >= limit:
-                continue
-            cursor = Cursor(line)
-            if last is not None and line.priority >= last.priority:
-                is_past = line.priority > last.priority
-                cursor.at = -1 if is_past else bisect_right(line.jobs, last)
-            cursor.share = member.share
-            cursors.append(cursor)
-            self._push(cursor)
-
-    def _left(self) -> list[tuple[int, Shape]]:
-        """Priorities and shapes of lines in which somebody may still start: there are only fewer
-        from here on."""
-        if self._kinds is None:
-            leaf, shut = self.leaf, self.shut
-            self._kinds = [
-                (priority, shape) for shape, crowd in leaf.shapes.items()
-                if shape not in shut or crowd.shortest() < shut[shape] for priority in leaf.levels
-            ]  # fmt: skip
-        return self._kinds
-
-    def _push(self, cursor: Cursor) -> None:
-        line, at = cursor.line, cursor.at
-        if at < 0 or at >= len(line.jobs):
-            cursor.at = -1
-            return
-        if self.heap is None:
-            return
-        job = line.jobs[at]
-        priority = line.priority
-        aging = self.leaf.rule.aging
-        if aging:
-            waited = max(0.0, self.now - job.submitted)
-            priority += floor(aging * waited / 3600)
-        heappush(self.heap, (-priority, cursor.share, job.seq, line.user, cursor))
-
-    def reorder(self) -> None:
-        """The present one has started, so users' shares are not what they were."""
-        self.advance()
-        self.heap = None
-
-    def peek(self) -> Job | None:
-        """The next job to look at; None: nobody left who matters."""
-        if self.next is not None:
-            return self.next
-        if self._passed is not None:
-            self._move(self._passed)
-        heap = self.heap
-        if heap is None:
-            heap = self._fill()
-        is_short = self.blocked >= PLANNED
-        if is_short and is_shut(self.leaf, self.shut):
-            return None
-        while heap:
-            place = heap[0][4]
-            if isinstance(place, Member):
-                if is_short:
-                    heappop(heap)
-                    self._open(place)
-                    continue
-                job = place.jobs[self.looked.get(place, 0)]
-                if job.id in self.seen:  # room is being made for it: it was looked at before all
-                    self._step(place)
-                    continue
-            else:
-                job = place.line.jobs[place.at]
-                if job.id in self.seen:
-                    heappop(heap)
-                    place.at += 1
-                    self._push(place)
-                    continue
-                if is_short and not self._settle(place):
-                    continue
-            self.cursor, self.next = place, job
-            return job
-        return None
-
-    def _settle(self, cursor: Cursor) -> bool:
-        """Move the first on past those that cannot matter; False: it has moved, or is at the
-        end."""
-        limit = self.shut.get(cursor.line.shape)
-        if limit is None:
-            return True
-        at = cursor.line.next_below(cursor.at, limit)
-        if at == cursor.at:
-            return True
-        assert self.heap is not None
-        heappop(self.heap)
-        cursor.at = at
-        self._push(cursor)
-        return False
-
-    def advance(self) -> None:
-        """The present one was looked at."""
-        if self.cursor is not None:
-            self._passed, self._is_dropped = self.next, False
-        self.next = None
-
-    def pass_on(self) -> Job | None:
-        """The present one was looked at; the next one, at once."""
-        member, heap = self.cursor, self.heap
-        is_plain = not (self.opened or self.dropped or self.seen) and self.blocked < PLANNED
-        if not is_plain or not heap or not isinstance(member, Member):
-            self.advance()
-            return self.peek()
-        at = self.looked[member] = self.looked.get(member, 0) + 1
-        if at < len(member.jobs):
-            heapreplace(heap, _turn(member, at))
-        else:
-            heappop(heap)
-        self.cursor = self.next = None
-        place = heap[0][4] if heap else None
-        if not isinstance(place, Member):
-            return self.peek()
-        self.cursor, self.next = place, place.jobs[self.looked.get(place, 0)]
-        return self.next
-
-    def drop(self) -> None:
-        """Nor do the others of its line matter."""
-        if self.cursor is not None:
-            self._passed, self._is_dropped = self.next, True
-        self.next = None
-
-    def _move(self, job: Job) -> None:
-        place, self.cursor, self._passed = self.cursor, None, None
-        if isinstance(place, Member):
-            if self._is_dropped:
-                self.dropped.add(place.lines[(job.priority, job.shape)])
-            self._step(place)
-        elif place is not None:
-            if self.heap:
-                heappop(self.heap)
-            place.at = -1 if self._is_dropped else place.at + 1
-            self._push(place)
-
-    def _step(self, member: Member) -> None:
-        """On to the user's next job, past those of lines that do not matter."""
-        jobs, at = member.jobs, self.looked.get(member, 0) + 1
-        if self.dropped:
-            while at < len(jobs):
-                job = jobs[at]
-                if member.lines[(job.priority, job.shape)] not in self.dropped:
-                    break
-                at += 1
-        self.looked[member] = at
-        heap = self.heap
-        if heap is None:
-            return
-        if at < len(jobs):
-            heapreplace(heap, _turn(member, at))
-        else:
-            heappop(heap)
-
-
-def _turn(member: Member, at: int) -> Entry:
-    job = member.jobs[at]
-    return (-job.priority, member.share, job.seq, member.name, member)
-
-
-def is_shut(leaf: Queue, shut: dict[Shape, float]) -> bool:
-    """Nobody who waits there has a shape that could start, or is short enough."""
-    for shape, crowd in leaf.shapes.items():
-        limit = shut.get(shape)
-        if limit is None or (limit and crowd.shortest() < limit):
-            return False
-    return True
-
-
-def most_members(leaf: Queue, jobs: int) -> int:
-    """How many members so many of those who wait there have at most; each has one role."""
-    found = 0
-    for shape in sorted(leaf.shapes, key=_members, reverse=True):
-        each = _members(shape)
-        if each == 1:
-            return found + jobs
-        for line in leaf.shapes[shape].parts:
-            assert isinstance(line, Line)
-            count = min(jobs, len(line.jobs))
-            found, jobs = found + count * each, jobs - count
-            if not jobs:
-                return found
-    return found
-
-
-def _members(shape: Shape) -> int:
-    return shape.roles[0].min
+from dromon.sched.walk import PLANNED, LeafWalk
 
 
 class Walks:
@@ -288,6 +24,7 @@ class Walks:
         self.now = now
         self.shut = shut
         self.walks: dict[int, LeafWalk] = {}
+        self.is_last = False  # whoever comes now was put by, and is not any more
 
     def walk(self, leaf: Queue) -> LeafWalk:
         found = self.walks.get(leaf.number)
@@ -299,49 +36,86 @@ class Walks:
 
 class FairOrder(Walks):
     """The queue of the smallest share; of equals, the one in which somebody has waited longest.
-    `passes_over`: need nobody of a queue be looked at?"""
+    `passes_over`: need nobody of a queue be looked at? `comes_later`: whoever is next in it, is it
+    to be put by?"""
 
     def __init__(
         self, cluster: Cluster, now: float, shut: dict[Shape, float],
-        passes_over: Callable[[Queue], bool],
+        passes_over: Callable[[Queue], bool], comes_later: Callable[[Queue], bool],
     ) -> None:  # fmt: skip
         super().__init__(cluster, now, shut)
         self.passes_over = passes_over
+        self.comes_later = comes_later
         self.done: set[int] = set()
+        self._put_by: set[int] = set()  # leaves
+        self._passed: set[int] = set()  # these, what is done, and what has nothing else below it
         self._root = cluster.accounts.tree[ROOT]
         self._same: LeafWalk | None = None  # the last one, whose turn it still is
 
     def next(self) -> LeafWalk | None:
         """The walk whose next job is to be looked at."""
-        same = self._same
+        same, self.is_last = self._same, False
         if same is not None and same.heap is not None and same.peek() is not None:
             return same  # nobody has started, so no share has changed
+        found = self._seek(self._passed)
+        if found is None and self._put_by:
+            self.is_last = True
+            found = self._seek(self.done)
+            if found is not None:
+                self._put_by.discard(found.leaf.number)
+            self._passed = self.done | self._put_by
+        self._same = found
+        return found
+
+    def put_by(self, walk: LeafWalk) -> None:
+        """Its next job is looked at after those of all queues that were not put by."""
+        self._put(walk.leaf)
+        self._same = None
+
+    def _put(self, leaf: Queue) -> None:
+        self._put_by.add(leaf.number)
+        self._passed.add(leaf.number)
+
+    def take_up(self) -> None:
+        """Nobody is put by any more."""
+        self._put_by.clear()
+        self._passed = set(self.done)
+        self._same = None
+
+    def _seek(self, passed: set[int]) -> LeafWalk | None:
         while True:
             queue: Queue | None = self._root
             while queue is not None and queue.children:
                 above = queue
-                queue = self._child(queue)
+                queue = self._child(queue, passed)
                 if queue is None and above is not self._root:
-                    self.done.add(above.number)
+                    passed.add(above.number)
                     queue = self._root
-            if queue is None or queue.number in self.done:
+            if queue is None or queue.number in passed:
                 return None
-            if queue.number in self.walks or not self.passes_over(queue):
-                walk = self.walk(queue)
-                if walk.peek() is not None:
-                    self._same = walk
-                    return walk
+            walk = self.walks.get(queue.number)
+            if walk is None:
+                if not self.is_last and self.comes_later(queue):
+                    self._put(queue)
+                    continue
+                if not self.passes_over(queue):
+                    walk = self.walk(queue)
+            if walk is not None and walk.peek() is not None:
+                return walk
             self.done.add(queue.number)
+            self._passed.add(queue.number)
 
-    def _child(self, queue: Queue) -> Queue | None:
-        done = self.done
+    def _child(self, queue: Queue, passed: set[int]) -> Queue | None:
         turns = queue.order
         turns.settle()
         for share in turns.shares:
             for child in turns.equals[share].whose:
-                if child.number not in done:
+                if child.number not in passed:
                     return child
         return None
+
+
+Keyed = tuple[tuple[float | str, ...], Job]
 
 
 class OneLine(Walks):
@@ -351,18 +125,61 @@ class OneLine(Walks):
         self, cluster: Cluster, policy: Policy, now: float, shut: dict[Shape, float]
     ) -> None:
         super().__init__(cluster, now, shut)
-        order = sorted(cluster.waiting(), key=lambda job: (*policy.key(job, now), job.seq, job.id))
-        self.jobs = iter(order)
-        self.at: Job | None = None
+        keyed: list[Keyed] = [
+            ((*policy.key(job, now), job.seq, job.id), job) for job in cluster.waiting()
+        ]
+        keyed.sort(key=lambda entry: entry[0])
+        self._line = deque(keyed)
+        self._taken_up: list[Keyed] = []  # a heap
+        self._put_by: dict[str, deque[Keyed]] = {}  # by queue: its next job, and those behind it
+        self._rest: deque[Keyed] | None = None  # of the queue whose turn it is, of those put by
+        self._entry: Keyed | None = None
 
     def next(self) -> LeafWalk | None:
-        for job in self.jobs:
-            walk = self.walk(self.cluster.accounts.tree[job.queue])
-            if job.id in walk.seen:
-                continue
-            limit = self.shut.get(job.shape)
-            if walk.blocked >= PLANNED and limit is not None and job.duration >= limit:
-                continue
-            walk.next = job
-            return walk
+        """As in the other order."""
+        self.is_last = False
+        while (entry := self._first()) is not None:
+            behind = self._put_by.get(entry[1].queue)
+            if behind is not None:
+                behind.append(entry)
+            elif (walk := self._walk_to(entry)) is not None:
+                return walk
+        while self._rest or self._put_by:
+            if not self._rest:
+                name = min(self._put_by, key=lambda name: self._put_by[name][0][0])
+                self._rest, self.is_last = self._put_by.pop(name), True
+            if (walk := self._walk_to(self._rest.popleft())) is not None:
+                return walk
+            self.is_last = False
         return None
+
+    def _first(self) -> Keyed | None:
+        taken_up, line = self._taken_up, self._line
+        if taken_up and (not line or taken_up[0][0] < line[0][0]):
+            return heappop(taken_up)
+        return line.popleft() if line else None
+
+    def _walk_to(self, entry: Keyed) -> LeafWalk | None:
+        job = entry[1]
+        walk = self.walk(self.cluster.accounts.tree[job.queue])
+        limit = self.shut.get(job.shape)
+        is_too_long = limit is not None and job.duration >= limit
+        if job.id in walk.seen or (walk.blocked >= PLANNED and is_too_long):
+            return None
+        self._entry, walk.next = entry, job
+        return walk
+
+    def put_by(self, walk: LeafWalk) -> None:
+        """As in the other order."""
+        assert self._entry is not None
+        walk.next, behind = None, self._rest or deque()
+        self._rest = None
+        behind.appendleft(self._entry)
+        self._put_by[walk.leaf.name] = behind
+
+    def take_up(self) -> None:
+        """As in the other order."""
+        for entries in (*self._put_by.values(), self._rest or ()):
+            for entry in entries:
+                heappush(self._taken_up, entry)
+        self._put_by, self._rest = {}, None

@@ -17,11 +17,11 @@ from dromon.sched.decisions import Decision, Refuse, Start
 from dromon.sched.index import fits
 from dromon.sched.job import Job, Role, Shape
 from dromon.sched.node import Node
-from dromon.sched.order import PLANNED
 from dromon.sched.queues import Member, Queue
 from dromon.sched.rules import ROOT
 from dromon.sched.turns import NOBODY, Turns
 from dromon.sched.vacancy import Ahead, Vacancy
+from dromon.sched.walk import PLANNED
 
 FEW: Final = 3  # nodes with anything free
 _SEQ: Final = attrgetter("seq")

@@ -11,7 +11,7 @@ from dromon.sched.asks import CPUS, GPUS, MEMORY
 from dromon.sched.board import Board, State, slots
 from dromon.sched.caps import add_to
 from dromon.sched.cluster import Cluster
-from dromon.sched.job import QUEUED, RUNNING, Demand, Job, Role, Seat
+from dromon.sched.job import QUEUED, RUNNING, Demand, Job, Role, Seat, Shape
 from dromon.sched.later import Later
 from dromon.sched.node import Node
 from dromon.sched.place import now_board
@@ -70,16 +70,30 @@ class Outlook:
 
     def is_within(self, job: Job) -> bool:
         """Would its queue and all above it stay within what they deserve, with it counted?"""
-        counted = job.id in self.expected
-        for queue in self.cluster.accounts.tree[job.queue].path:
+        leaf = self.cluster.accounts.tree[job.queue]
+        return self._keeps_within(leaf, job.shape, job.id in self.expected)
+
+    def are_within(self, leaf: Queue) -> bool:
+        """Each of those who wait there, by itself."""
+        return all(self._keeps_within(leaf, shape, False) for shape in leaf.shapes)
+
+    def may_be_within(self, leaf: Queue) -> bool:
+        """Some of those who wait there."""
+        expected = self.expected  # room is made for these, and they are counted already
+        return any(other.queue == leaf.name for other in expected.values()) or any(
+            self._keeps_within(leaf, shape, False) for shape in leaf.shapes
+        )
+
+    def _keeps_within(self, leaf: Queue, shape: Shape, is_counted: bool) -> bool:
+        for queue in leaf.path:
             if queue.parent is None:
                 continue
-            more = self._to_come(queue)
-            for resource, amount in job.shape.demand.items():
+            more = self._to_come(queue) if self.expected else {}
+            for resource, amount in shape.demand.items():
                 deserved = queue.deserved.get(resource)
                 if deserved is None:
                     continue
-                asked = more.get(resource, 0) + (0 if counted else amount)
+                asked = more.get(resource, 0) + (0 if is_counted else amount)
                 if self.usage(queue, resource) + asked > deserved:
                     return False
         return True
@@ -349,8 +363,8 @@ def _victims(
 
     if by_priority:
         for other in leaf.jobs.values():
-            is_lesser = other.preemptible and other.priority < job.priority
-            if is_lesser and now - other.started >= protected:
+            may_go = other.preemptible and now - other.started >= protected
+            if may_go and _standing(leaf, other) < job.priority:
                 consider(other, None)
     if reclaims:
         for queue in cluster.accounts.tree.values():
@@ -365,6 +379,12 @@ def _victims(
             yield other, _seats(other), "priority"
         elif outlook.is_over(borrower, resources) and any(other.held.get(r) for r in resources):
             yield other, _seats(other), "reclaim"
+
+
+def _standing(leaf: Queue, job: Job) -> int:
+    """Its priority, with what it had risen by when it started: otherwise whoever had to wait so
+    long would be sent away at once by those it came before."""
+    return job.priority + (job.risen(leaf.rule.aging, job.started) if leaf.rule.aging else 0)
 
 
 def _seats(job: Job) -> list[Seat]:

@@ -155,7 +155,8 @@ class Queue(Part):
     )
     aging: Annotated[float, Field(ge=0, le=1_000_000_000, allow_inf_nan=False)] | None = Field(
         default=None,
-        description="Points that a job's priority grows by for each hour it waits.",
+        description="Points that a job's priority grows by for each hour it waits. Once it runs, "
+        "it is not sent away for those whose priority it had come to.",
     )
     submit: People | None = Field(
         default=None, description="Who may submit to it. Everybody when left out."

@@ -64,7 +64,7 @@ def test_render_tells_every_problem_of_the_site_file(dromon, tmp_path):
     assert (code, out) == (64, "")
     assert err.splitlines() == [
         "site.yaml:1:1: queus: unknown key; did you mean queues?",
-        "site.yaml:2:17: priorities.a: expected a mapping, got 'x'",
+        "site.yaml:2:14: priorities.a.value: expected a whole number, got 'x'",
         "dromon: 2 problems in site.yaml",
     ]
 

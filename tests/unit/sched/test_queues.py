@@ -267,6 +267,20 @@ def test_aging_lets_an_old_job_pass_a_higher_class(a_site):
     assert site.go() == ["old"]
 
 
+def test_who_came_first_by_aging_is_not_sent_away_again_by_those_it_passed(a_site):
+    site = a_site(QueueRule("a", aging=1.0), gpus=1)
+    site.submit("runs")
+    site.go()
+    site.submit("old")
+    site.now = 3 * HOUR
+    site.submit("new", priority=2)
+    site.end("runs")
+    assert site.go() == ["old"]
+    assert site.gone() == []
+    site.submit("urgent", priority=4)
+    assert site.gone() == ["old"]
+
+
 # ---- why ----------------------------------------------------------------------------------------
 
 
@@ -368,16 +382,50 @@ def test_how_many_of_a_users_jobs_may_wait_counts_for_all_queues_below(a_site):
     assert list(site.cluster.refused) == ["second"]
 
 
+def test_who_would_borrow_comes_after_those_who_stay_within_what_they_deserve(a_site):
+    """Otherwise they would send it away again at once."""
+    for policy in ("fair", "fifo"):
+        site = a_site(QueueRule("a"), QueueRule("b"), gpus=2, policy=policy)
+        site.submit("b0", "b")
+        site.go()
+        site.submit("whole", "a", gpus=2)
+        site.submit("b1", "b")
+        site.end("b0")
+        assert site.go() == ["b1"]
+        site.end("b1")
+        assert site.go() == ["whole"]
+
+
+def test_a_queue_whose_next_job_would_borrow_keeps_its_order(a_site):
+    for policy in ("fair", "fifo"):
+        site = a_site(QueueRule("a"), QueueRule("b"), gpus=4, policy=policy)
+        site.submit("large", "a", gpus=3)
+        site.submit("small", "a", gpus=2)
+        site.submit("other", "b", gpus=1)
+        assert site.go() == ["other", "large"]
+
+
+def test_who_would_borrow_is_planned_beside_those_who_stay_within(a_site):
+    """`whole` could start in 100 s, were it not for `long`."""
+    site = a_site(QueueRule("a"), QueueRule("b"), gpus=4, policy="fair")
+    site.submit("a0", "a", gpus=1, max_duration=100.0)
+    site.submit("b0", "b", gpus=1, max_duration=1e6)
+    site.go()
+    site.submit("whole", "a", gpus=3, max_duration=100.0)
+    site.submit("long", "b", gpus=1, max_duration=1000.0)
+    assert site.go() == ["long"]
+
+
 def test_what_is_lent_in_a_decision_is_claimed_back_in_the_same(a_site):
     site = a_site(QueueRule("a"), QueueRule("b"), gpus=4, policy="fair")
-    site.submit("a0", "a", gpus=2)
-    site.submit("b0", "b", gpus=1)
+    for id, queue, gpus in (("a0", "a", 1), ("b0", "b", 1), ("more", "a", 2)):
+        site.submit(id, queue, gpus=gpus, max_duration=100.0)
     site.go()
-    site.submit("b1", "b", gpus=2)
-    site.submit("a1", "a", gpus=1)
-    site.submit("a2", "a", gpus=1)
+    site.submit("b1", "b", gpus=2, max_duration=100.0)
+    site.submit("a1", "a", gpus=4, max_duration=100.0)
+    site.submit("a2", "a", max_duration=50.0)
     assert site.go() == []
-    site.end("a0")
+    site.end("more")
     decisions = site.decide()
-    assert [d.job for d in decisions if isinstance(d, Start)] == ["a1", "b1"]
+    assert [d.job for d in decisions if isinstance(d, Start)] == ["b1"]
     assert [(d.job, d.for_job) for d in decisions if isinstance(d, Preempt)] == [("b0", "a2")]

@@ -49,7 +49,7 @@ def test_who_asks_for_more_than_is_left_of_the_reservation_has_no_precedence():
 def test_owner_has_no_precedence_once_the_reservation_is_over():
     cluster = two_gpus()
     submit(cluster, "others", 1, 2, "research")
-    submit(cluster, "late", 2, 1, "demo")
+    submit(cluster, "late", 2, 2, "demo")
     assert started(cluster, 65.0) == ["others"]
 
 
