@@ -103,8 +103,15 @@ class Round(Books):
         queues = sorted({j.queue for j in waiting})
         heads = {q: self.in_order([j for j in waiting if j.queue == q]) for q in queues}
         # Who would borrow comes after all who stay within what is theirs.
-        within = [q for q, job in heads.items() if self.may_reclaim(job)] or queues
-        return self.in_order([j for j in waiting if j.queue in within])
+        now = [q for q, j in heads.items() if self.may_reclaim(j) or self.cannot_matter(j)]
+        return self.in_order([j for j in waiting if j.queue in (now or queues)])
+
+    def cannot_matter(self, job: Job) -> bool:
+        """It cannot start, and no more of its queue are planned."""
+        if self.planned.count(job.queue) < PLANNED:
+            return False
+        found = self.earliest(job)
+        return self.cap(job) is not None or found is None or found[0] > self.now
 
     def in_order(self, waiting: list[Job]) -> Job:
         if self.slow.rules.policy == "fifo":

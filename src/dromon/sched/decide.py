@@ -108,6 +108,8 @@ class Pass(Entered):
             assert job is not None
             if self.sought == job.id:
                 self.look(job, walk)
+                if self.look_found is None:
+                    continue  # it was put by
                 return
             # 3. Start it, hold it, or plan it.
             if job.shape in self.shut and self._is_put_off(walk.leaf):
@@ -152,7 +154,8 @@ class Pass(Entered):
             return
         while (found := self.order.next()) is not None:
             assert found.next is not None
-            if self._comes_later(found.next):
+            # Behind the last one that is planned only those matter who can start.
+            if found.blocked < PLANNED and self._comes_later(found.next):
                 self.order.put_by(found)
             else:
                 yield found
@@ -248,6 +251,8 @@ class Pass(Entered):
             if seats is not None and self.later.is_in_the_way(job):
                 self.later.ask()
                 seats = place_now(plan, self.turn, job)
+            if seats is not None and walk.blocked >= PLANNED and self._comes_later(job):
+                return self.order.put_by(walk)
             if seats is not None:
                 was_any_over = self.accounts.over > 0
                 self.start(job, seats)
@@ -359,7 +364,7 @@ class Pass(Entered):
             walk.has_blocked = True
             self.blocked.append(job)
             job = walk.pass_on()
-            if job is not None and self._comes_later(job):
+            if job is not None and walk.blocked < PLANNED and self._comes_later(job):
                 return None
         return None
 

@@ -1,7 +1,8 @@
 """The arbiter as a service of systemd: its unit, its account, and taking both in and out. Root's.
 
 The unit lets members go on when the arbiter is restarted (`KillMode=process`), and gives it the
-cgroup it lies in (`Delegate`), in which each user gets one of their own.
+cgroup it lies in (`Delegate`), in which each user gets one of their own. It names no directories:
+systemd would take them back for root at each start, and they are the account's.
 """
 
 import os
@@ -25,10 +26,7 @@ After=multi-user.target
 [Service]
 ExecStart={python} -m dromon.cli daemon share --foreground
 {environment}Restart=on-failure
-RuntimeDirectory=dromon
-RuntimeDirectoryMode=0755
-RuntimeDirectoryPreserve=yes
-StateDirectory=dromon
+RestartSec=1
 KillMode=process
 Delegate=yes
 

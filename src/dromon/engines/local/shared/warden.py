@@ -184,14 +184,23 @@ def _run(options: argparse.Namespace) -> int:
     theirs.close()
     if options.ready >= 0:
         os.close(options.ready)  # the arbiter has it
+    asked: list[int] = []
+
+    def leave(number: int, _: object) -> None:
+        asked.append(number)
+        arbiter.terminate()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: arbiter.terminate())
+        signal.signal(number, leave)
     warden.serve()
+    code = arbiter.wait()
     warden.fence.clear()
-    if not os.path.exists(os.path.join(options.place, place.SOCKET)):  # it has left for good
+    if code == 0 and not os.path.exists(os.path.join(options.place, place.SOCKET)):  # for good
         warden.gates.open()
         shutil.rmtree(options.place, ignore_errors=True)
-    return 0
+        return 0
+    # One that fell is a failure, and whoever watches over us begins anew.
+    return 0 if asked else max(code, 0) or 1
 
 
 def _gates(account: pwd.struct_passwd, fake: int) -> Gates:
