@@ -120,7 +120,7 @@ def end_all(uids: set[int]) -> None:
     eventually(lambda: not left(), "processes outlive the users of the test")
 
 
-def _python() -> tuple[str, str]:
+def python_for_all() -> tuple[str, str]:
     """An interpreter that everybody can run, and the path on which it finds Dromon."""
     if os.getuid() != 0:
         pytest.skip("only root can make users and become them")
@@ -144,7 +144,7 @@ def _python() -> tuple[str, str]:
 
 @pytest.fixture(scope="session")
 def accounts() -> Iterator[list[tuple[str, Path]]]:
-    _python()
+    python_for_all()
     tag = uuid.uuid4().hex[:6]
     base = Path(tempfile.mkdtemp(prefix="dromon-people-", dir="/tmp"))
     base.chmod(0o755)
@@ -169,7 +169,7 @@ def accounts() -> Iterator[list[tuple[str, Path]]]:
 @pytest.fixture
 def machine(accounts: list[tuple[str, Path]]) -> Iterator[Machine]:
     """Two pretended GPUs, a site file, nobody's arbiter yet."""
-    python, path = _python()
+    python, path = python_for_all()
     folder = Path(tempfile.mkdtemp(prefix="dromon-shared-", dir="/tmp"))
     folder.chmod(0o1777)
     (folder / "site.yaml").write_text(

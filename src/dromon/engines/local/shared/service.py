@@ -11,9 +11,13 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 
 import dromon
+from dromon.engines.local.client import START_LIMIT
+from dromon.engines.local.shared import place
 from dromon.engines.local.shared.control import ACCOUNT
+from dromon.engines.local.shared.link import is_answered
 from dromon.errors import EngineError, UsageError
 
 UNIT = "/etc/systemd/system/dromon.service"
@@ -62,18 +66,35 @@ def install() -> str:
             "`dromon daemon share --foreground` as root"
         )
     _run("systemctl", "daemon-reload")
-    _run("systemctl", "enable", "--now", "dromon.service")
+    _run("systemctl", "enable", "dromon.service")
+    _run("systemctl", "restart", "dromon.service")  # after an upgrade it runs already
+    _until_answered(place.Place(place.PLACES[0], os.getuid()))
     return f"wrote {UNIT} and started it; `systemctl status dromon` shows it"
+
+
+def _until_answered(at: place.Place) -> None:
+    """Whoever types a command from here on is to find the arbiter."""
+    until = time.monotonic() + START_LIMIT
+    while not is_answered(at):
+        if time.monotonic() > until:
+            raise EngineError(
+                "systemd has started the service, but no arbiter answers",
+                hint="`journalctl -u dromon` says why.",
+            )
+        time.sleep(0.05)
 
 
 def uninstall() -> str:
     _only_root("uninstall")
     if not os.path.exists(UNIT):
         raise UsageError(f"there is no {UNIT}: it is not installed")
-    if os.path.isdir("/run/systemd/system"):
+    is_running = os.path.isdir("/run/systemd/system")
+    if is_running:
         subprocess.run([sys.executable, "-m", "dromon.cli", "daemon", "unshare"], check=False)
         _run("systemctl", "disable", "--now", "dromon.service")
     os.unlink(UNIT)
+    if is_running:
+        _run("systemctl", "daemon-reload")
     return f"removed {UNIT}; running jobs go on, and each user's daemon decides for itself"
 
 
