@@ -67,6 +67,8 @@ def execute(args: Namespace, api: Api) -> int:
     elif jobs:
         paint = Paint(wants_colour(1))
         sys.stdout.write(table(jobs, api, time.time(), width_of(1), paint, args.on))
+    elif args.all_users:
+        Console().say("nobody's job runs or waits on this machine")
     else:
         Console().say("no jobs" if args.all else "nothing runs or waits; `dromon ps -a` shows all")
     if jobs.silent:
