@@ -38,7 +38,8 @@ class Entry(ABC):
         from dromon.engines.intake import Intake
         from dromon.storage.blobs import BlobStore
 
-        return Intake(BlobStore(self.blobs), self.home.path("index"), self.has_secrets)
+        home = self.home
+        return Intake(BlobStore(self.blobs), home.path("index"), self.has_secrets, home.ours)
 
     def has_secrets(self, job: Job) -> bool:
         """Whether the cluster has the values of this job's secrets itself."""

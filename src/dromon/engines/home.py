@@ -45,6 +45,11 @@ class Home:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         return os.path.join(base, "dromon")
 
+    @property
+    def ours(self) -> tuple[str, str]:
+        """What lies there is no user's code, wherever they may be."""
+        return self.root, self.cache
+
     def record(self, job: str) -> str:
         return self.path("jobs", job)
 

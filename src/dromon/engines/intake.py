@@ -8,7 +8,7 @@ import getpass
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,11 +82,14 @@ class Intake:
         blobs: BlobStore,
         index_dir: str,
         has_secrets: Callable[[spec.Job], bool] = lambda job: False,
+        ours: Collection[str] = (),
     ) -> None:
-        """`has_secrets`: the place has the values of this job's secrets itself."""
+        """`has_secrets`: the place has the values of this job's secrets itself. `ours`: what lies
+        there is Dromon's, and nobody's code."""
         self.blobs = blobs
         self._has_secrets = has_secrets
         self.index_dir = index_dir
+        self._ours = ours
         self.user = getpass.getuser()
         self._hosts: dict[tuple[str, ...], dict[str, Any]] = {}
 
@@ -235,6 +238,7 @@ class Intake:
             limit=SNAPSHOT_LIMIT,
             index_dir=self.index_dir,
             files={to: os.path.join(base, source) for to, source in job.files.items()},
+            ours=self._ours,
         )
         files = f"{taken.files} file{'' if taken.files == 1 else 's'}"
         notes = [f"code: {files}, {format_size(taken.size)}"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from dromon.packaging.tree import Directory, File
 
-VERSION = 1  # of the file; another one is thrown away
+VERSION = 2  # of the file; another one is thrown away
 REMEMBERED = 32  # working directories whose index stays in memory
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dromon.errors import PackagingError
@@ -57,8 +57,10 @@ def snapshot(
     index_dir: str,
     limit: int = LIMIT,
     files: Mapping[str, str] | None = None,
+    ours: Collection[str] = (),
 ) -> Snapshot:
     """Fix the code in `workdir`. `files` maps further paths in the snapshot to files elsewhere.
+    `ours`: directories of Dromon's own, which are no code where they lie in it.
 
     Hold `store.pinned()` around this call and until the digest is on record, if `gc` may run.
     """
@@ -72,21 +74,24 @@ def snapshot(
     place = os.path.join(index_dir, indexes.name(root, store.root))
     index = indexes.remembered(place)
     with index.lock, store.pinned():
-        return _Taking(root, store, place, index, limit, began).take(files or {})
+        own = {os.path.realpath(path) for path in ours}
+        return _Taking(root, store, place, index, limit, began, own).take(files or {})
 
 
 class _Taking:
     """One snapshot being taken, with the index locked."""
 
     def __init__(
-        self, root: str, store: BlobStore, place: str, index: Index, limit: int, began: float
-    ) -> None:
+        self, root: str, store: BlobStore, place: str, index: Index, limit: int, began: float,
+        ours: Collection[str],
+    ) -> None:  # fmt: skip
         self.root = root
         self.store = store
         self.place = place
         self.index = index
         self.limit = limit
         self.began = began
+        self.ours = ours
         self.stored = 0
         self.counting = threading.Lock()
         self.dirty = False  # the index on disk no longer says what the one in memory does
@@ -97,7 +102,7 @@ class _Taking:
         outer = [list(s) for s in sources]
         # Until the manifest stands again: whatever stops us here, the next time one is made.
         last, index.digest = index.digest, ""
-        walk = Walk(self.root, self.limit, index.directories)
+        walk = Walk(self.root, self.limit, index.directories, self.ours)
         walk.run(rules, fresh=outer != index.outer)
         index.directories, index.outer = walk.directories, outer
         self._settle_generation(walk)
@@ -191,7 +196,7 @@ class _Taking:
                 )
             source = os.path.realpath(os.path.join(self.root, os.path.expanduser(src)))
             if os.path.isdir(source):
-                walk = Walk(source, room, {})
+                walk = Walk(source, room, {}, self.ours)
                 walk.run(git.outer_rules(source)[0], fresh=True)
                 self._hash_at(source, walk)
                 inner = _entries(walk.directories, clean + "/")

@@ -8,6 +8,7 @@ are made elsewhere; nothing is hashed here.
 import os
 import stat
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -110,10 +111,15 @@ class Directory:
 
 
 class Walk:
-    """One look at the whole tree. `directories` is the index of the look before."""
+    """One look at the whole tree. `directories` is the index of the look before; `ours` are
+    directories in which Dromon keeps its own things."""
 
-    def __init__(self, root: str, limit: int, directories: dict[str, Directory]) -> None:
+    def __init__(
+        self, root: str, limit: int, directories: dict[str, Directory],
+        ours: Collection[str] = (),
+    ) -> None:  # fmt: skip
         self.root = root
+        self.ours = ours
         self.limit = limit
         self.known = directories
         self.directories: dict[str, Directory] = {}
@@ -232,6 +238,8 @@ class Walk:
             inside = base + name
             is_directory = entry.is_dir(follow_symlinks=False)
             reason = rules.why_ignored(inside, name, is_directory)
+            if is_directory and entry.path in self.ours:
+                reason = "Dromon's own"
             if reason is not None:
                 size = old_sizes[inside] if inside in old_sizes else self._measure(entry.path)
                 found.left_out.append(LeftOut(inside, reason, size))

@@ -45,7 +45,7 @@ def test_the_index_is_only_a_cache(bench):
     indexes._indexes.clear()
     for name in os.listdir(bench.index):
         with open(os.path.join(bench.index, name), "w") as file:
-            file.write('{"version": 1, "directories": {"": [1]}}')
+            file.write(f'{{"version": {indexes.VERSION}, "directories": {{"": [1]}}}}')
     assert bench.take().digest == first.digest  # damaged
     indexes._indexes.clear()
     shutil.rmtree(bench.index)
@@ -188,6 +188,16 @@ def test_what_is_surely_not_code_is_always_left_out(bench):
     bench.settle()
     (bench.work / ".venv/pyvenv.cfg").unlink()
     assert ".venv/lib/big.so" in bench.paths()
+
+
+def test_what_dromon_keeps_below_a_home_directory_is_not_code(bench):
+    bench.write("a.py")
+    bench.write(".local/state/dromon/jobs/x/work-1/a.py", "12345")
+    bench.write(".local/share/b.py")
+    taken = bench.take(ours=[str(bench.work / ".local/state/dromon"), "/nowhere"])
+    paths = [e.path for e in manifest(taken.digest, bench.store)]
+    assert paths == [".local/share/b.py", ".local/state", "a.py"]
+    assert list(taken.left_out) == [(".local/state/dromon", "Dromon's own", 5)]
 
 
 def test_empty_directories_links_and_modes_come_back(bench):

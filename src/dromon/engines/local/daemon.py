@@ -102,7 +102,7 @@ class Daemon:
         self.arbiter = Arbiter(
             self.journal, self.machine, locks, self, user, self.shared, self.rulebook, _groups()
         )
-        intake = Intake(self.blobs, home.path("index"))
+        intake = Intake(self.blobs, home.path("index"), ours=home.ours)
         self.desk = self._desk(intake)
         self.agents: dict[int, server.Peer] = {}
         self.commands: set[server.Command] = set()

@@ -118,16 +118,22 @@ class Fence:
 
 
 def handing_on(own: str, mount: str, wanted: str = WANTED) -> str:
-    """Of version 2: our own group if it can hand these controllers on, else the nearest one above
-    that can. In a container one's own group often has none, for nobody has given it any."""
+    """Of version 2: the nearest group above us that hands these controllers on already, as a slice
+    of systemd's does. In our own, members that outlive us would keep us out of it when we are
+    begun again, for nobody may be in a group that hands its controllers on. Else our own if it can
+    be made to, else the nearest above. In a container one's own group often has none."""
     names = {word.lstrip("+") for word in wanted.split()}
-    at, trouble = os.path.normpath(own), ""
-    while at.startswith(os.path.normpath(mount)):
+    own, mount, trouble = os.path.normpath(own), os.path.normpath(mount), ""
+    above = [own]
+    while above[-1].startswith(mount + os.sep):
+        above.append(os.path.dirname(above[-1]))
+    for at in above:
+        if names <= _words(at, "cgroup.subtree_control"):
+            return at
+    for at in above:
         try:
-            if names <= _words(at, "cgroup.subtree_control"):
-                return at
             if names <= _words(at, "cgroup.controllers"):
-                if at == os.path.normpath(own) and at != os.path.normpath(mount):
+                if at == own and at != mount:
                     # A group that hands its controllers on has no processes of its own.
                     os.makedirs(os.path.join(at, "arbiter"), exist_ok=True)
                     _write(os.path.join(at, "arbiter"), "cgroup.procs", str(os.getpid()))
@@ -135,7 +141,6 @@ def handing_on(own: str, mount: str, wanted: str = WANTED) -> str:
                 return at
         except OSError as error:  # not ours to change, or others are in it
             trouble = trouble or f"; {at}: {error.strerror}"
-        at = os.path.dirname(at)
     raise OSError(errno.ENOENT, f"no cgroup above this process hands on {wanted}{trouble}")
 
 

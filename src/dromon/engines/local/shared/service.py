@@ -2,7 +2,9 @@
 
 The unit lets members go on when the arbiter is restarted (`KillMode=process`), and gives it the
 cgroup it lies in (`Delegate`), in which each user gets one of their own. It names no directories:
-systemd would take them back for root at each start, and they are the account's.
+systemd would take them back for root at each start, and they are the account's. It comes after
+those who know users and after NVIDIA's driver, and not after the whole boot: what installs it may
+be part of that.
 """
 
 import os
@@ -25,7 +27,7 @@ PLACE = "Have root install Dromon where everybody can read it, such as /opt or /
 FORM = """\
 [Unit]
 Description=Dromon: one queue for all users of this machine
-After=multi-user.target
+After=remote-fs.target nss-user-lookup.target nvidia-persistenced.service
 
 [Service]
 ExecStart={python} -m dromon.cli daemon share --foreground

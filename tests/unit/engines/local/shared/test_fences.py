@@ -131,8 +131,17 @@ def group(path: Path, controllers: str, handed_on: str = "") -> Path:
     return path
 
 
-def test_our_own_group_hands_its_controllers_on_and_is_left_by_us(tmp_path):
+def test_one_above_us_that_hands_its_controllers_on_is_left_as_it_is(tmp_path):
     root = group(tmp_path / "root", "cpu memory", "cpu memory")
+    slice = group(root / "slice", "cpu memory", "memory cpu pids")
+    own = group(slice / "unit", "cpu memory")
+    assert handing_on(str(own), str(root)) == str(slice)
+    assert (slice / "cgroup.subtree_control").read_text() == "memory cpu pids"
+    assert not (own / "arbiter").exists()
+
+
+def test_our_own_group_hands_its_controllers_on_and_is_left_by_us(tmp_path):
+    root = group(tmp_path / "root", "cpu memory", "memory")
     own = group(root / "unit", "cpu memory")
     assert handing_on(str(own), str(root)) == str(own)
     assert (own / "cgroup.subtree_control").read_text() == "+memory +cpu"
