@@ -38,6 +38,23 @@ def test_two_tenants_and_reclaim(machine, dromon):
     assert {box.end(name).state for name in lent} == {"succeeded"}
 
 
+def test_a_job_for_the_whole_machine_is_not_begun_to_be_sent_away_again(machine):
+    box = machine(4, SITE)
+    box.submit("speech-1", queue="speech", gpus=2)
+    box.until("speech-1", "running")
+    box.submit("whole", queue="vision", gpus=4)
+    box.submit("speech-2", queue="speech", gpus=2)
+    assert box.waits("whole", "resources").holders == (box.ids["speech-1"],)
+    box.finish("speech-1")
+    box.until("speech-2", "running")  # within what speech is owed, though `whole` came before it
+    assert box.states("whole") == ["queued"]
+    box.finish("speech-2")
+    box.until("whole", "running")
+    box.finish("whole")
+    assert box.end("whole").state == "succeeded"
+    assert len(box.said("whole")) == 1, "begun once"
+
+
 def test_a_queue_that_is_drained_takes_nothing_and_keeps_what_waits(machine, dromon):
     box = machine(1, SITE)
     box.submit("first", queue="vision")
