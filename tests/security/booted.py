@@ -157,7 +157,10 @@ def _when_up(process: "subprocess.Popen[bytes]", python: str, log: Path) -> Boot
 
     def is_up() -> bool:
         nonlocal init
-        assert process.poll() is None, log.read_text()
+        if process.poll() is not None:  # there is something that it may not mount here
+            (pytest.fail if "DROMON_REQUIRE_CLUSTERS" in os.environ else pytest.skip)(
+                f"no systemd can be booted here: {log.read_text()}"
+            )
         init = int((children.read_text().split() or ["0"])[0])
         if not init or Path(f"/proc/{init}/comm").read_text() != "systemd\n":
             return False
