@@ -6,7 +6,7 @@ planned start that nobody behind it can delay; where something never ends, what 
 aside and what it lacks is closed to those behind it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import inf, ulp
 
 from dromon.sched.aside import set_aside
@@ -95,6 +95,7 @@ class Pass(Entered):
         self._held_back: set[str] = set()  # by a cap
         self.hope = Hope(self.plan, self.later, self.shut)
         self._is_only = False  # only one waits, and it is looked at
+        self._is_ordered = False  # those who go before all others were looked at
         self._pressing: set[int] | None = None  # queues whose jobs may send others away
 
     def run(self) -> None:
@@ -112,7 +113,7 @@ class Pass(Entered):
                     continue  # it was put by
                 return
             # 3. Start it, hold it, or plan it.
-            if job.shape in self.shut and self._is_put_off(walk.leaf):
+            if self._is_ordered and job.shape in self.shut and self._is_put_off(walk.leaf):
                 job = self._pass_by(walk)
                 if job is None:
                     continue
@@ -152,6 +153,7 @@ class Pass(Entered):
         self.shut.update(self.accounts.larger(self.cluster.index.most))
         if not self._matters():
             return
+        self._is_ordered = True
         while (found := self.order.next()) is not None:
             assert found.next is not None
             # Behind the last one that is planned only those matter who can start.
@@ -163,7 +165,7 @@ class Pass(Entered):
     def _comes_later(self, job: Job) -> bool:
         """It would borrow, so those who stay within what their queues deserve come first: they
         would send it away again."""
-        if not self.may_preempt or self.order.is_last:
+        if not self.may_preempt or not self._is_ordered or self.order.is_last:
             return False
         return not self._outlook().is_within(job)
 
@@ -271,20 +273,7 @@ class Pass(Entered):
         """Which one holds it."""
         if self.outlook is None and not self.cluster.promised:
             return self.accounts.cap(job, self.now)
-        return self.accounts.cap(job, self.now, coming=self._coming(job))
-
-    def _coming(self, job: Job) -> Sequence[Job]:
-        """Those for whom room is being made before this one, and whom no cap holds: nobody is to
-        take what a cap leaves them."""
-        expected, held = self._outlook().expected, self._held_back
-        if not expected:
-            return ()
-        before = (job.seq, job.id) if job.id in expected else None
-        return [
-            other for other in expected.values()
-            if other.state == QUEUED and other is not job and other.id not in held
-            and (before is None or (other.seq, other.id) < before)
-        ]  # fmt: skip
+        return self.accounts.cap(job, self.now, coming=self._outlook().coming(job, self._held_back))
 
     def _shut_from(self, job: Job) -> float:
         """From which duration on nobody of its shape can start either."""
@@ -445,7 +434,7 @@ class Pass(Entered):
         return give_way(
             self.plan, self.later, job, self._outlook(), is_first=is_first,
             may_preempt=self.may_preempt, closed=closed, untouchable=self.untouchable,
-            coming=self._coming(job),
+            coming=self._outlook().coming(job, self._held_back),
         )  # fmt: skip
 
     def _carry(self, job: Job, steps: list[Step]) -> None:

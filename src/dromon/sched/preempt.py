@@ -5,7 +5,7 @@ deserves, for a job whose own queue stays within it. Nobody is sent away in vain
 while those that stop already make the room.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from dromon.sched.asks import CPUS, GPUS, MEMORY
 from dromon.sched.board import Board, State, slots
@@ -55,6 +55,19 @@ class Outlook:
 
     def expect(self, job: Job) -> None:
         self.expected[job.id] = job
+
+    def coming(self, job: Job, held: Collection[str]) -> Sequence[Job]:
+        """Those for whom room is being made before this one, and whom no cap holds: nobody is to
+        take what a cap leaves them. `held`: whom one does."""
+        expected = self.expected
+        if not expected:
+            return ()
+        before = (job.seq, job.id) if job.id in expected else None
+        return [
+            other for other in expected.values()
+            if other.state == QUEUED and other is not job and other.id not in held
+            and (before is None or (other.seq, other.id) < before)
+        ]  # fmt: skip
 
     def usage(self, queue: Queue, resource: str) -> int:
         less = self.less.get(queue.number)

@@ -1,7 +1,7 @@
 """The arbiter as a service of systemd: its unit, its account, and taking both in and out. Root's.
 
-The unit lets members go on when the arbiter is restarted (`KillMode=process`), and gives it the
-cgroup it lies in (`Delegate`), in which each user gets one of their own. It names no directories:
+The unit lets members go on when the arbiter is restarted (`KillMode=process`), and has memory and
+cpu handed down to it (`Delegate`), for the users' own cgroups (`fences`). It names no directories:
 systemd would take them back for root at each start, and they are the account's. It comes after
 those who know users and after NVIDIA's driver, and not after the whole boot: what installs it may
 be part of that.
