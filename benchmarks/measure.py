@@ -1,5 +1,6 @@
 """Timing things side by side: every round runs each contender once, so noise hits all alike."""
 
+import random
 import statistics
 import subprocess
 import sys
@@ -69,6 +70,25 @@ def timed(action: Callable[[], Any]) -> Callable[[], float]:
 def python_pass() -> float:
     """P: starting Python to do nothing, in Dromon's own environment."""
     return timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))()
+
+
+class Memory:
+    """How fast this machine's memory is now: what neighbours take of it and of the shared caches
+    shows in whatever walks through a lot of it. Two loads that miss for each step."""
+
+    STEPS = 1_000_000
+
+    def __init__(self) -> None:
+        self._next = list(range(3_000_000))
+        random.Random(1).shuffle(self._next)
+
+    def step(self) -> float:
+        """Nanoseconds of processor time for one step."""
+        at, following = 0, self._next
+        began = time.process_time()
+        for _ in range(self.STEPS):
+            at = following[at]
+        return (time.process_time() - began) / self.STEPS * 1e9
 
 
 def first_line(command: list[str], starting: bytes = b"") -> float:

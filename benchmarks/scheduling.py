@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from types import BuiltinFunctionType
 
 from benchmarks import compiled
-from benchmarks.measure import TRACES, Bar
+from benchmarks.measure import TRACES, Bar, Memory
 from dromon.sched import events
 from dromon.sched.asks import Gpu, RoleAsk
 from dromon.sched.cluster import Cluster
@@ -155,11 +155,14 @@ def steady(folder: str) -> Iterator[Bar]:
 
     Then the same once more after many steps, when large jobs have gathered at the heads of the
     queues and wait for their planned starts."""
-    bench, hindrance = full(), compiled.hindrance()
+    bench, hindrance, memory = full(), compiled.hindrance(), Memory()
     with nullcontext() if hindrance else _Compiled() as other:
+        before = memory.step()
         rates, faster = _rounds(bench, other, 0)
         shown: dict[str, float | str] = {"compiled": hindrance or "below"}
         shown |= {"busy": bench.busy(), "waiting": len(bench.cluster.jobs)}
+        shown |= {"ns from memory, before": before, "and after": memory.step()}
+        del memory
         yield Bar("decisions per CPU-second, full cluster", statistics.median(rates), 20_000.0,
                   "/s", at_least=True, detail=shown)  # fmt: skip
         if faster:
