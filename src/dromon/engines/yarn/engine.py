@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -353,6 +355,7 @@ class YarnEngine(Entry):
         if data is None:
             return None
         folder = tempfile.mkdtemp(prefix="dromon-run-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # once nobody reads it
         path = os.path.join(folder, name)
         with open(path, "wb") as file:
             file.write(data)
