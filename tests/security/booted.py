@@ -100,6 +100,8 @@ def _hindrance() -> str | None:
     for each in (SYSTEMD, "unshare", "nsenter", "setpriv", "useradd"):
         if shutil.which(each) is None:
             return f"there is no {each}"
+    if not all(os.access(group.parent, os.W_OK) for group in _groups()):
+        return "no cgroup may be made to boot it in"
     done = subprocess.run(
         [*NEW, "sh", "-c", "mount -t tmpfs tmpfs /tmp"], capture_output=True, text=True, check=False
     )
